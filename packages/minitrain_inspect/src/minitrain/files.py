@@ -1,0 +1,50 @@
+"""Writing a file so that a reader finds the old one or the new one and never half of either."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from pathlib import Path
+
+__all__ = ["write_atomic"]
+
+
+def write_atomic(path: str | os.PathLike[str], data: bytes | str) -> None:
+    """Replace the file at `path` by `data`, whole or not at all.
+
+    The bytes go into a temporary file in the same folder (a rename is atomic within one file system only), are flushed
+    to the disk, and the file is renamed over the target. On failure the target is as it was and nothing else is left.
+
+    Parameters
+    ----------
+    path : path
+        Target; its folder must exist. A symbolic link is replaced, not followed.
+    data : bytes or str
+        Text is written as UTF-8, its line ends untouched.
+
+    Raises
+    ------
+    OSError
+        If the folder is missing, not writable or full.
+    UnicodeEncodeError
+        If text holds a lone surrogate; nothing has been touched then.
+
+    Notes
+    -----
+    The folder itself is not flushed: after a power cut the old file may be the one found, whole.
+    """
+    target = Path(path)
+    payload = data.encode("utf-8") if isinstance(data, str) else data
+    temporary = target.parent / f".{secrets.token_hex(8)}.tmp"
+    try:
+        # "x" never opens somebody else's file, and the mode is the umask's, where tempfile would leave 0600.
+        with temporary.open("xb") as file:
+            file.write(payload)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
