@@ -1,11 +1,12 @@
 """The build hook of the packages that import a sibling: it turns the pins of `pyproject.toml` into dependencies.
 
-For `autograd-core = { path = "../autograd_core", version = "0.1.0" }` it checks that the sibling in the checkout has that
-version and then declares two dependencies, `autograd-core==0.1.0` and `autograd-core @ file://…/autograd_core`. Installers
-accept the pair and take the path, so that no index is asked for a name a stranger could own; `pip check` reads the pin.
+For `autograd-core = { path = "../autograd_core", version = "0.1.0" }` it checks that the sibling in the checkout has
+that version and then declares two dependencies, `autograd-core==0.1.0` and `autograd-core @ file://…/autograd_core`.
+Installers accept the pair and take the path, so that no index is asked for a name a stranger could own; `pip check`
+reads the pin.
 
-A path means nothing outside this checkout. With the environment variable `SIBLINGS=version` the pin is declared alone: for
-wheels and source archives that travel. `hatch build` sets it by itself.
+A path means nothing outside this checkout. With the environment variable `SIBLINGS=version` the pin is declared alone:
+for wheels and source archives that travel. `hatch build` sets it by itself.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ class SiblingsHook(MetadataHookInterface):
         """Set `metadata["dependencies"]`; a sibling that is absent or of another version is a `ValueError`."""
         mode = os.environ.get("SIBLINGS", "path")
         if mode not in ("path", "version"):
-            raise ValueError(f"SIBLINGS is 'path' (the default) or 'version'; got {mode!r}. Unset it or choose one of the two.")
+            raise ValueError(
+                f"SIBLINGS is 'path' (the default) or 'version'; got {mode!r}. Unset it or choose one of the two."
+            )
         owner = metadata["name"]
         dependencies = list(self.config["dependencies"])
         for name, pin in self.config["siblings"].items():

@@ -1,0 +1,3 @@
+"""The version of minimodel-embedding, read by the build and by `__init__`."""
+
+__version__ = "0.1.0"
