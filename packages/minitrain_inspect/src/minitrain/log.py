@@ -1,0 +1,253 @@
+"""The log of a run, `inspector.log.jsonl`: one line of strict JSON for each logged step.
+
+Read in this order: `SCHEMA` says what a row holds, `LogWriter` appends rows, `read_log` streams them back. A run may be
+killed at any byte, so the reader forgives a torn last line and nothing else. This file does not know what the numbers
+mean: it keeps them exact, in a fixed order, and free of the `NaN` tokens that other JSON readers refuse.
+"""
+
+import json
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO, Self
+
+import numpy as np
+
+SCHEMA_VERSION = 1
+
+_CLASS_LOSS = "mean loss of the class's examples since the last row; null where it had none"
+
+SCHEMA: dict[str, str] = {
+    "schema": "1",
+    "step": "optimiser steps finished",
+    "tokens": "target positions counted since the run began",
+    "train_loss": "nats per target position, mean over the positions since the last row",
+    "val_loss": "nats per target position on the validation split, or null where not measured at this step",
+    "ngram_loss": "the baseline on the same validation positions, or null",
+    "learning_rate": "rate used by this step",
+    "grad_norm": "global L2 norm of this step's gradient before clipping",
+    "regular_loss": _CLASS_LOSS,
+    "irregular_loss": _CLASS_LOSS,
+    "inspect": "null with inspection off, else the object below",
+    "non_finite": 'present where a number above was not finite (it is null there): key to `"nan"`, `"inf"` or `"-inf"`',
+    "elapsed_seconds": "since the run began, resumed parts included",
+}
+"""Key of a row to its meaning, in the order in which the keys are written. A test holds it to the BLUEPRINT's table."""
+
+# Keys that the writer computes, so that no caller can contradict it.
+_WRITTEN_BY_US = frozenset({"schema", "non_finite"})
+
+
+class LogWriter:
+    """Appends rows to a log, each complete on disk (flushed) when `write` returns; usable in `with`.
+
+    An existing log is continued. Call `rewind` first when its last rows belong to steps that will be run again.
+
+    Parameters
+    ----------
+    path : path of the log
+        Its folder must exist.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self._last_step: int | None = None
+        self._torn = _ends_torn(self.path)
+        self._file: BinaryIO = self.path.open("ab")
+
+    def write(self, row: Mapping[str, object]) -> None:
+        """Append one row; nothing is written if the row is refused.
+
+        Parameters
+        ----------
+        row : mapping
+            Keys of `SCHEMA`, and any whose name ends in `_seconds` or `_time`. `step` is required, other keys left out
+            become null; `schema` and `non_finite` are added here. Values are JSON values, NumPy scalars and 0-d
+            arrays. Numbers that are not finite become null, at any depth, and are named in `non_finite` by their
+            dotted path.
+
+        Raises
+        ------
+        ValueError
+            If a key is unknown, `step` is missing, steps do not increase, or the log ends in a torn line.
+        TypeError
+            If a value is neither a JSON value nor a NumPy scalar.
+        """
+        unknown = [key for key in row if key not in SCHEMA and not key.endswith(("_seconds", "_time"))]
+        if unknown:
+            raise ValueError(
+                f"log row: keys are those of SCHEMA or end in _seconds or _time; got {unknown[0]!r}. "
+                "Rename it, or add it to SCHEMA and the BLUEPRINT."
+            )
+        ours = sorted(_WRITTEN_BY_US & row.keys())
+        if ours:
+            raise ValueError(f"log row: the writer sets {ours[0]!r} itself; got {row[ours[0]]!r}. Leave it out.")
+        non_finite: dict[str, str] = {}
+        plain = {str(key): _plain(value, str(key), non_finite) for key, value in row.items()}
+        step = plain.get("step")
+        if not isinstance(step, int) or isinstance(step, bool):
+            raise ValueError(f"log row: `step` is an integer; got {step!r}. Pass the optimiser steps finished.")
+        if self._last_step is not None and step <= self._last_step:
+            raise ValueError(
+                f"log row: steps increase; got step {step} after {self._last_step}. Call rewind() before resuming."
+            )
+        if self._torn:
+            raise ValueError(
+                f"{self.path}: rows follow a complete line; the log ends in one that a kill tore. Call rewind() first."
+            )
+        ordered: dict[str, object] = {}
+        for key in SCHEMA:
+            if key == "schema":
+                ordered[key] = SCHEMA_VERSION
+            elif key == "non_finite":
+                if non_finite:
+                    ordered[key] = non_finite
+            else:
+                ordered[key] = plain.pop(key, None)
+        ordered.update(sorted(plain.items()))  # the clock's own keys
+        line = json.dumps(ordered, allow_nan=False, ensure_ascii=True, separators=(",", ":"))
+        # One write call of a whole line: a kill tears at most the last line.
+        self._file.write(line.encode("ascii") + b"\n")
+        self._file.flush()
+        self._last_step = step
+
+    def rewind(self, step: int) -> int:
+        """Number of rows moved away: those past `step`, so that a resumed run can write them again.
+
+        The rows, and a torn last line, go to `<stem>.rewound.jsonl` beside the log before the log is cut: a kill
+        between the two loses nothing.
+
+        Parameters
+        ----------
+        step : int
+            The last optimiser step whose row is kept.
+
+        Raises
+        ------
+        ValueError
+            As `read_log`.
+        """
+        self._file.close()
+        kept_bytes, moved, last = 0, 0, None
+        with self.path.open("rb") as log:
+            for _, end, row in _parsed_lines(log, self.path):
+                if row["step"] <= step and moved == 0:
+                    kept_bytes, last = end, row["step"]
+                else:
+                    moved += 1
+            log.seek(kept_bytes)
+            tail = log.read()
+        if tail:
+            with self.path.with_name(f"{self.path.stem}.rewound.jsonl").open("ab") as side:
+                side.write(tail if tail.endswith(b"\n") else tail + b"\n")
+                side.flush()
+                os.fsync(side.fileno())
+            os.truncate(self.path, kept_bytes)
+        torn = _ends_torn(self.path)
+        self._file = self.path.open("ab")
+        if torn:  # the last kept row lacks nothing but its line end
+            self._file.write(b"\n")
+            self._file.flush()
+        self._torn = False
+        self._last_step = last
+        return moved
+
+    def close(self) -> None:
+        """Close the file; a second call does nothing."""
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def read_log(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
+    """Rows of a log, one at a time, in the order in which they were written; memory holds one row.
+
+    Parameters
+    ----------
+    path : path of the log
+
+    Raises
+    ------
+    ValueError
+        If a line before the last cannot be read, or a row has another schema or no step; the message has the line
+        number. A last line that cannot be read was torn by a kill and is left out.
+    FileNotFoundError
+        If there is no such file.
+    """
+    with Path(path).open("rb") as log:
+        for _, _, row in _parsed_lines(log, Path(path)):
+            yield row
+
+
+def _ends_torn(path: Path) -> bool:
+    """Whether the file holds something and its last byte ends no line."""
+    if not path.exists() or path.stat().st_size == 0:
+        return False
+    with path.open("rb") as log:
+        log.seek(-1, os.SEEK_END)
+        return log.read() != b"\n"
+
+
+def _parsed_lines(log: BinaryIO, path: Path) -> Iterator[tuple[int, int, dict[str, Any]]]:
+    """Line number, offset of the line's end and row of each line; stops before a torn last line."""
+    end = 0
+    torn: tuple[int, str] | None = None
+    for number, line in enumerate(log, start=1):
+        if torn is not None:
+            raise ValueError(
+                f"{path}, line {torn[0]}: a log holds one JSON object a line, and only the last may be torn; "
+                f"this one is followed by others and cannot be read ({torn[1]}). Mend or delete the line."
+            )
+        try:
+            row = _DECODER.decode(line.decode("utf-8"))
+        except ValueError as error:
+            torn = (number, str(error))
+            continue
+        end += len(line)
+        schema = row.get("schema") if isinstance(row, dict) else None
+        if schema != SCHEMA_VERSION:
+            raise ValueError(
+                f"{path}, line {number}: rows have schema {SCHEMA_VERSION}; got {schema!r}. "
+                "Read this log with the version that wrote it."
+            )
+        if not isinstance(row.get("step"), int):
+            raise ValueError(
+                f"{path}, line {number}: a row has an integer `step`; got {row.get('step')!r}. Delete the line."
+            )
+        yield number, end, row
+
+
+def _reject_constant(token: str) -> float:
+    raise ValueError(f"{token} is not JSON")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_reject_constant)
+
+
+def _plain(value: object, path: str, non_finite: dict[str, str]) -> object:
+    """`value` as what JSON knows; what is not finite becomes None and is entered in `non_finite` under `path`."""
+    if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):
+        value = value.item()
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        if math.isfinite(value):
+            return value
+        non_finite[path] = "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
+        return None
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item, f"{path}.{key}", non_finite) for key, item in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, (bytes, bytearray)):
+        return [_plain(item, f"{path}.{index}", non_finite) for index, item in enumerate(value)]
+    raise TypeError(
+        f"log row: {path} holds JSON values or NumPy scalars; got {type(value).__name__}. "
+        "Pass numbers, for instance array.tolist()."
+    )
