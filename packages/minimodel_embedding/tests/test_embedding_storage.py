@@ -251,10 +251,8 @@ def test_manifest_that_is_no_object_is_refused(pair, text):
 def test_other_byte_and_memory_orders_load_native_and_contiguous(tmp_path, rng, spelling, dtype):
     table = saved(tmp_path / "table", rng, dtype=dtype)
     value = table.E.value
-    np.save(
-        tmp_path / "table.npy",
-        value.astype(value.dtype.newbyteorder(">")) if spelling == "big-endian" else np.asfortranarray(value),
-    )
+    big_endian = value.astype(value.dtype.newbyteorder(">"))
+    np.save(tmp_path / "table.npy", big_endian if spelling == "big-endian" else np.asfortranarray(value))
     loaded = Embedding.load(tmp_path / "table").E.value
     assert loaded.dtype == dtype
     assert loaded.dtype.isnative

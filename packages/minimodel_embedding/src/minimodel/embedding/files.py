@@ -28,7 +28,7 @@ def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
     flushed to the disk; the file takes its name last.
     """
     target = Path(path)
-    # A random name, created exclusively: two writers never share one. Not `tempfile`: only the owner can read its files.
+    # A random name, created exclusively: two writers never share one. Not `tempfile`: its files are the owner's alone.
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
     try:
         with open(temporary, "xb") as file:
