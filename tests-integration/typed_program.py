@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import autograd_core as ag
+import autograd_core.functional as F
 import numpy as np
 import numpy.typing as npt
-from autograd_core import ops, optim
+from autograd_core import optim
 from minimodel.embedding import Embedding
 from minimodel.transformer import MiniGPT, MiniGPTConfig
 from minitrain.batches import Batch
@@ -34,7 +35,7 @@ class Bigram(ag.Module):
 
 def bigram_loss(model: ag.Module, batch: Batch) -> ag.Tensor:
     """Loss of each target position, in nats."""
-    return ops.cross_entropy(model(batch.inputs), batch.targets, reduction="none")
+    return F.cross_entropy(model(batch.inputs), batch.targets, reduction="none")
 
 
 def counting_batches(vocab_size: int, rng: np.random.Generator) -> Iterator[Batch]:
@@ -56,7 +57,7 @@ def main() -> float:
 
     handle: ag.HookHandle = model.register_forward_hook(note_shape)
     optimizer = optim.AdamW(optim.decay_groups(model, 0.01), lr=1e-2)
-    with handle, Inspector(model, model.named_parameters()) as inspector:
+    with handle, Inspector(model, model.parameters()) as inspector:
         inspector.watch()
         train(
             model,
