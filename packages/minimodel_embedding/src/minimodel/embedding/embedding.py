@@ -15,6 +15,7 @@ import numpy.typing as npt
 from autograd_core import Module, Parameter, Tensor, init
 from autograd_core import functional as F
 
+from .arguments import dtype_argument, size_argument
 from .storage import read_pair, write_pair
 
 Ids: TypeAlias = Tensor | npt.NDArray[np.integer[Any]] | Sequence[Any] | int
@@ -67,25 +68,15 @@ class Embedding(Module):
         dtype: npt.DTypeLike = np.float64,
         **unknown: Never,
     ) -> None:
-        super().__init__()
         if unknown:
             raise _unknown_keyword(next(iter(unknown)))
-        for name, size in (("num_embeddings", num_embeddings), ("embedding_dim", embedding_dim)):
-            if isinstance(size, bool) or not isinstance(size, (int, np.integer)):
-                raise TypeError(f"Embedding: {name} must be an integer; got {size!r}. Give the number as an int.")
-            if size < 1:
-                raise ValueError(
-                    f"Embedding: {name} must be at least 1; got {size}. Give a table with something in it."
-                )
+        self.num_embeddings = size_argument("Embedding", "num_embeddings", num_embeddings)
+        self.embedding_dim = size_argument("Embedding", "embedding_dim", embedding_dim)
+        dtype = dtype_argument("Embedding", dtype)
         if not 0.0 <= init_scale < np.inf:
             raise ValueError(
                 f"Embedding: init_scale must be finite and not negative; got {init_scale}. It is a standard deviation."
             )
-        dtype = np.dtype(dtype)
-        if dtype not in (np.float64, np.float32):
-            raise TypeError(f"Embedding: dtype must be float64 or float32; got {dtype}. Choose one of the two.")
-        self.num_embeddings = int(num_embeddings)
-        self.embedding_dim = int(embedding_dim)
         shape = (self.num_embeddings, self.embedding_dim)
         rng = np.random.default_rng() if rng is None else rng
         self.E = Parameter(init.normal(shape, std=float(init_scale), rng=rng, dtype=dtype))  # (V, d)
@@ -109,13 +100,6 @@ class Embedding(Module):
         TypeError
             If the ids are not integers; an empty list is taken as no ids.
         """
-        if isinstance(ids, Tensor):
-            ids = ids.value
-        elif not isinstance(ids, np.ndarray):
-            ids = np.asarray(ids)
-            if ids.size == 0:
-                # NumPy calls an empty list float64; a list that holds nothing holds no wrong id either.
-                ids = ids.astype(np.int64)
         return F.embedding(self.E, ids)
 
     def save(self, path: str | os.PathLike[str]) -> None:
