@@ -1,0 +1,25 @@
+"""The parts of a transformer, and a small GPT made of them.
+
+Read in this order: `layer_norm.py`, `ffn.py`, `rope.py`, `attention.py`, `block.py`, `config.py`, `gpt.py`,
+`sampling.py`, `generation.py`, `weights.py`. Shape letters are those of the root BLUEPRINT: B batch, T positions, D
+model width, H heads, K head width, F hidden width, V vocabulary.
+"""
+
+from .attention import MultiHeadAttention
+from .block import TransformerBlock
+from .config import MiniGPTConfig
+from .ffn import FFN
+from .gpt import MiniGPT
+from .layer_norm import LayerNorm
+from .weights import load_weights, save_weights
+
+__all__ = [
+    "FFN",
+    "LayerNorm",
+    "MiniGPT",
+    "MiniGPTConfig",
+    "MultiHeadAttention",
+    "TransformerBlock",
+    "load_weights",
+    "save_weights",
+]

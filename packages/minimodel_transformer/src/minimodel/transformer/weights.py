@@ -1,0 +1,89 @@
+"""The parameters of a module as one safetensors file: names, shapes, dtypes and numbers, nothing that runs."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from pathlib import Path
+
+import numpy as np
+import safetensors.numpy
+from autograd_core import Module
+from minimodel.embedding.files import write_atomically
+from safetensors import SafetensorError
+
+
+def save_weights(model: Module, path: str | os.PathLike[str]) -> None:
+    """Write every parameter of `model` under its dotted name; return nothing. A tied parameter is written once.
+
+    Parameters
+    ----------
+    model : Module
+    path : path
+        The file; its folder must exist. Written whole or not at all; equal parameters give equal bytes.
+
+    Raises
+    ------
+    OSError
+        If the folder is missing or not writable.
+    """
+    arrays = {name: np.ascontiguousarray(parameter.value) for name, parameter in model.named_parameters()}
+    write_atomically(path, safetensors.numpy.save(arrays))
+
+
+def load_weights(model: Module, path: str | os.PathLike[str]) -> None:
+    """Copy the parameters in `path` into `model`; return nothing. All of them or, on an error, none.
+
+    Parameters
+    ----------
+    model : Module
+        With the names, shapes and dtypes of the file, no more and no less.
+    path : path
+
+    Raises
+    ------
+    ValueError
+        If the file is damaged, or its names, shapes or dtypes are not the model's; lists what differs.
+    FileNotFoundError
+        If there is no such file.
+
+    Warns
+    -----
+    RuntimeWarning
+        If the file holds NaN or infinite values.
+    """
+    file = Path(path)
+    content = file.read_bytes()
+    try:
+        found = safetensors.numpy.load(content)
+    except (SafetensorError, KeyError, ValueError, TypeError) as error:  # KeyError: a dtype that NumPy does not have
+        raise ValueError(
+            f"load_weights: {file} is not a whole safetensors file of NumPy's dtypes: {error}. Save it again."
+        ) from error
+
+    parameters = dict(model.named_parameters())
+    missing, unknown = sorted(parameters.keys() - found.keys()), sorted(found.keys() - parameters.keys())
+    if missing or unknown:
+        raise ValueError(
+            f"load_weights: {file} must hold exactly the model's parameters; missing {missing}, unknown {unknown}. "
+            "Make the model with the configuration it was saved with."
+        )
+    different = [
+        f"{name} is {found[name].shape} {found[name].dtype} and must be {parameter.shape} {parameter.dtype}"
+        for name, parameter in parameters.items()
+        if found[name].shape != parameter.shape or found[name].dtype != parameter.dtype
+    ]
+    if different:
+        raise ValueError(
+            f"load_weights: {file} must hold the model's shapes and dtypes; {'; '.join(different)}. "
+            "Make the model with the configuration it was saved with."
+        )
+    bad = [name for name, array in found.items() if not np.isfinite(array).all()]
+    if bad:
+        warnings.warn(
+            f"load_weights: {file} holds NaN or infinite values in {bad}; they are loaded as they are.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    for name, parameter in parameters.items():
+        parameter.value = found[name]
