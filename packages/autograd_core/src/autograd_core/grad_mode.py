@@ -1,0 +1,48 @@
+"""Whether operations record a graph: a flag of the current thread and context.
+
+A `ContextVar` rather than a module variable: each thread starts with recording on, and an `asyncio` task or a generator
+that enters `no_grad` does not switch it off for its neighbours.
+"""
+
+from __future__ import annotations
+
+from contextlib import ContextDecorator
+from contextvars import ContextVar, Token
+from types import TracebackType
+
+_recording: ContextVar[bool] = ContextVar("autograd_core_recording", default=True)
+
+is_grad_enabled = _recording.get
+"""Return True where operations on tensors that require a gradient record a graph."""
+
+
+class no_grad(ContextDecorator):
+    """Context manager and decorator inside which nothing is recorded.
+
+    The setting before is restored on leaving, also by an exception. Blocks may be nested, and one object may be entered
+    again inside itself.
+
+    Examples
+    --------
+    >>> from autograd_core import Parameter, no_grad
+    >>> p = Parameter([1.0])
+    >>> with no_grad():
+    ...     y = p * 2.0
+    >>> y.requires_grad
+    False
+    """
+
+    def __init__(self) -> None:
+        self._tokens: list[Token[bool]] = []
+
+    def _recreate_cm(self) -> no_grad:
+        # A decorated function may run in several threads at once: each call gets its own tokens.
+        return no_grad()
+
+    def __enter__(self) -> None:
+        self._tokens.append(_recording.set(False))
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        _recording.reset(self._tokens.pop())

@@ -1,0 +1,231 @@
+"""The recorded graph and the reverse pass over it.
+
+Read `Node` first, then `run_backward`: collect the nodes below the root, run their vjps from deep to shallow, and hand
+the sums to the leaves. Operations know nothing of accumulation, broadcasting or dtypes of gradients: that is all here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextvars import ContextVar
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .arrays import Array, Vjp
+
+if TYPE_CHECKING:
+    from .tensor import Tensor
+
+
+class Node:
+    """One recorded operation.
+
+    Attributes
+    ----------
+    op : str
+        Name of the operation, for messages.
+    parents : tuple of Node, Tensor or None
+        Where the cotangents go: to another node, to a leaf tensor, or nowhere.
+    versions : tuple of int
+        The version of each parent that is a leaf at recording time (0 for others).
+    vjp : callable or None
+        None once the graph was freed.
+    depth : int
+        One more than the deepest parent's; running from deep to shallow is a topological order.
+    shape, dtype
+        Of the operation's value: what its cotangent must have.
+    aliases : bool
+        True if the vjp may return `grad_out` itself or a view of it, so that its results must not be written into.
+    guards : tuple of (Array, Array) pairs or None
+        Only in `debug()`: arrays the vjp reads, each with a copy taken at recording time.
+    """
+
+    __slots__ = ("op", "parents", "versions", "vjp", "depth", "shape", "dtype", "aliases", "guards", "__weakref__")
+
+    def __init__(self, op: str, parents: tuple[Tensor, ...], value: Array, vjp: Vjp, aliases: bool) -> None:
+        edges: list[Node | Tensor | None] = []
+        versions: list[int] = []
+        self.depth: int
+        depth = 0
+        for parent in parents:
+            if not parent._requires_grad:
+                edges.append(None)
+                versions.append(0)
+                continue
+            node = parent._node
+            if node is None:
+                edges.append(parent)
+                versions.append(parent._version)
+            else:
+                edges.append(node)
+                versions.append(0)
+                if node.depth > depth:
+                    depth = node.depth
+        self.op = op
+        self.parents: tuple[Node | Tensor | None, ...] = tuple(edges)
+        self.versions = tuple(versions)
+        self.vjp: Vjp | None = vjp
+        self.depth = depth + 1
+        self.shape = value.shape
+        self.dtype: np.dtype[Any] = value.dtype
+        self.aliases = aliases
+        self.guards: tuple[tuple[Array, Array], ...] | None = None
+
+
+def sum_to_shape(grad: Array, shape: tuple[int, ...]) -> Array:
+    """Return `grad` summed over the axes along which `shape` was broadcast to `grad.shape`."""
+    lead = grad.ndim - len(shape)
+    stretched = tuple(range(lead)) + tuple(
+        lead + axis for axis, size in enumerate(shape) if size == 1 and grad.shape[lead + axis] != 1
+    )
+    total: Array = grad.sum(axis=stretched)
+    return total.reshape(shape)
+
+
+def run_backward(root: Tensor, gradient: Array, retain_graph: bool) -> None:
+    """Add the gradient of `sum(root * gradient)` to the `.grad` of every leaf below `root`, then run gradient hooks.
+
+    Parameters
+    ----------
+    root : Tensor
+        Where the pass begins; requires a gradient.
+    gradient : array, shape of `root`
+        The cotangent of `root`. Not written into.
+    retain_graph : bool
+        Keep the graph for another backward.
+
+    Raises
+    ------
+    RuntimeError
+        If part of the graph was freed by an earlier backward, or a parameter changed since it was used.
+    """
+    if root._node is None:
+        _deliver({id(root): (root, gradient, False)})
+        return
+    order = _collect(root._node)
+
+    # Cotangents under way: array and whether this call owns it, so that it may be written into.
+    pending: dict[Node, tuple[Array, bool]] = {root._node: (gradient, False)}
+    leaves: dict[int, tuple[Tensor, Array, bool]] = {}
+    for node in order:
+        entry = pending.pop(node, None)
+        if entry is None:
+            continue
+        grad_out, _ = entry
+        vjp = node.vjp
+        assert vjp is not None  # _collect refused freed graphs
+        grads = vjp(grad_out)
+        fresh = not node.aliases
+        for parent, grad in zip(node.parents, grads, strict=True):
+            if parent is None or grad is None:
+                continue
+            own = fresh
+            if grad.shape != parent.shape:
+                grad = sum_to_shape(grad, parent.shape)
+                own = True
+            if grad.dtype != parent.dtype:
+                grad = grad.astype(parent.dtype)
+                own = True
+            if isinstance(parent, Node):
+                before = pending.get(parent)
+                pending[parent] = (grad, own) if before is None else _add(before[0], before[1], grad, own)
+            else:
+                known = leaves.get(id(parent))
+                if known is None:
+                    leaves[id(parent)] = (parent, grad, own)
+                else:
+                    leaves[id(parent)] = (parent, *_add(known[1], known[2], grad, own))
+
+    if not retain_graph:
+        for node in order:
+            node.vjp = None
+            node.parents = ()
+            node.guards = None
+    _deliver(leaves)
+
+
+def _collect(root: Node) -> list[Node]:
+    """Return the nodes reachable from `root`, deepest first, after checking that each can still run."""
+    seen = {root}
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if node.vjp is None:
+            raise RuntimeError(
+                "backward: a graph is freed by the backward that runs it; "
+                f"this one was run before (at operation '{node.op}'). "
+                "Call backward(retain_graph=True) the first time, or compute the value again."
+            )
+        for parent, version in zip(node.parents, node.versions, strict=True):
+            if parent is None:
+                continue
+            if isinstance(parent, Node):
+                if parent not in seen:
+                    seen.add(parent)
+                    stack.append(parent)
+            elif parent._version != version:
+                raise RuntimeError(
+                    "backward: a parameter must not change between the forward that used it and backward; "
+                    f"{parent._describe()} changed after operation '{node.op}' used it. "
+                    "Call backward before the optimiser's step, load_state_dict or assignment, or run the forward again."
+                )
+        if node.guards is not None:
+            for array, copy in node.guards:
+                if not np.array_equal(array, copy, equal_nan=array.dtype.kind in "fc"):
+                    raise RuntimeError(
+                        "backward: an array that a pending backward needs must not be written into; "
+                        f"one of shape {array.shape} used by operation '{node.op}' was. "
+                        "Write after backward, or into a copy."
+                    )
+    return sorted(seen, key=attrgetter("depth"), reverse=True)
+
+
+def _add(a: Array, own_a: bool, b: Array, own_b: bool) -> tuple[Array, bool]:
+    """Return a + b, written into whichever operand this backward owns, and that the result is owned."""
+    if own_a and a.flags.writeable:
+        a += b
+        return a, True
+    if own_b and b.flags.writeable:
+        b += a
+        return b, True
+    return np.asarray(a + b), True
+
+
+def _deliver(leaves: dict[int, tuple[Tensor, Array, bool]]) -> None:
+    """Accumulate into `.grad` of every leaf, then run the gradient hooks, each leaf's once."""
+    for leaf, grad, own in leaves.values():
+        leaf._accumulate(grad, own)
+    hooked = [leaf for leaf, _, _ in leaves.values() if leaf._has_grad_hooks()]
+    if not hooked:
+        return
+    callbacks: dict[Callable[[], None], None] = {}
+    token = _after_backward.set(callbacks)
+    try:
+        for leaf in hooked:
+            leaf._run_grad_hooks()
+    finally:
+        _after_backward.reset(token)
+        for callback in callbacks:
+            callback()
+
+
+_after_backward: ContextVar[dict[Callable[[], None], None] | None] = ContextVar("autograd_core_after", default=None)
+
+
+def after_backward(callback: Callable[[], None]) -> None:
+    """Ask, from within a gradient hook, for `callback()` once all gradient hooks of this backward have run.
+
+    It is called once however often it was asked for, also if a hook raises: for observers that take the statistics of all
+    gradients in one go.
+
+    Raises
+    ------
+    RuntimeError
+        Outside a gradient hook.
+    """
+    callbacks = _after_backward.get()
+    if callbacks is None:
+        raise RuntimeError("after_backward: may only be called from a gradient hook, while backward runs its hooks.")
+    callbacks[callback] = None

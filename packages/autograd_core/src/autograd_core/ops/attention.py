@@ -1,0 +1,280 @@
+"""Attention: the general op on q, k, v, and the packed self-attention that a transformer block runs.
+
+Both share `_attend` and `_attend_vjp`, which work on arrays. Everything that decides about a row (its shift, its sum) looks
+at the keys that row sees and at no others: a later or padded key cannot change a bit of an earlier output.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from ..arrays import Array, BoolArray
+from ..tensor import Operand, Tensor, as_tensor
+
+# Scores inside ± this are exponentiated as they are: neither they nor a row's sum can overflow or all underflow.
+_SAFE = {np.dtype(np.float32): 60.0, np.dtype(np.float64): 500.0}
+
+
+class _Attended(NamedTuple):
+    """What the backward pass reads."""
+
+    q: Array  # (..., Tq, K), scaled
+    k: Array  # (..., Tk, K)
+    v: Array  # (..., Tk, K)
+    weights: Array  # (..., Tq, Tk), exp of the scores, 0 where masked, not normalised
+    inverse: Array  # (..., Tq, 1), one over the row sums, 0 for a row that sees no key
+    out: Array  # (..., Tq, K)
+    visible: Array | None  # broadcasts to (..., Tq, Tk); None if every key is seen
+    polluted: bool  # a key or value, seen or not, holds NaN or inf
+
+
+@lru_cache(maxsize=32)
+def _causal(queries: int, keys: int) -> BoolArray:
+    """Return the (Tq, Tk) mask, True where seen: aligned at the end, so the last query sees every key."""
+    mask = np.tri(queries, keys, keys - queries, dtype=bool)
+    mask.flags.writeable = False
+    return mask
+
+
+@lru_cache(maxsize=32)
+def _causal_factor(queries: int, keys: int, dtype: str) -> Array:
+    factor = _causal(queries, keys).astype(dtype)
+    factor.flags.writeable = False
+    return factor
+
+
+def _visible(causal: bool, key_mask: BoolArray | None, scores: Array) -> tuple[Array | None, Array | None]:
+    """Return which scores are seen, as booleans and as factors of the scores' dtype; None if all are."""
+    queries, keys = scores.shape[-2:]
+    if key_mask is None:
+        if not causal:
+            return None, None
+        return _causal(queries, keys), _causal_factor(queries, keys, scores.dtype.char)
+    # (B, Tk) -> (B, 1, ..., 1, Tk)
+    lead = key_mask.shape[:-1]
+    visible = key_mask.reshape(*lead, *(1,) * (scores.ndim - len(lead) - 1), keys)
+    if causal:
+        visible = visible & _causal(queries, keys)
+    return visible, visible.astype(scores.dtype)
+
+
+def _attend(q: Array, k: Array, v: Array, causal: bool, key_mask: BoolArray | None, out: Array) -> _Attended:
+    """Write softmax(q kᵀ) v over visible keys into `out`; `q` carries the scale."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        scores = np.matmul(q, k.swapaxes(-1, -2))
+        visible, factor = _visible(causal, key_mask, scores)
+        safe = _SAFE.get(scores.dtype, 8.0)
+        if scores.size and scores.max() <= safe and scores.min() >= -safe:
+            weights = np.exp(scores, out=scores)
+            if factor is not None:
+                weights *= factor
+        else:
+            weights = _exp_by_row(scores, visible, safe)
+        sums = weights @ np.ones((weights.shape[-1], 1), weights.dtype)  # (..., Tq, 1)
+        sees_a_key = sums != 0
+        inverse = np.divide(1.0, sums, out=np.zeros_like(sums), where=sees_a_key)
+        np.matmul(weights, v, out=out)
+        # One number tells whether a NaN or inf, even under weight 0, came through the product.
+        polluted = not math.isfinite(float(out.sum()))
+        if polluted:
+            clean = np.matmul(weights, np.where(np.isfinite(v), v, np.zeros((), v.dtype)))
+            seen = np.broadcast_to(True if visible is None else visible, weights.shape).astype(v.dtype)
+            sees_it = np.matmul(seen, (~np.isfinite(v)).astype(v.dtype)) > 0
+            np.copyto(out, np.where(sees_it, out, clean))
+        out *= inverse
+    return _Attended(q, k, v, weights, inverse, out, visible, polluted)
+
+
+def _exp_by_row(scores: Array, visible: Array | None, safe: float) -> Array:
+    """Return exp(scores), each row shifted by its visible maximum if that is beyond ± `safe`, and 0 where masked."""
+    if visible is not None:
+        scores = np.where(visible, scores, -np.inf).astype(scores.dtype, copy=False)
+    top = scores.max(axis=-1, keepdims=True, initial=-np.inf)
+    shift = np.where((np.abs(top) <= safe) | np.isneginf(top), 0.0, top).astype(scores.dtype, copy=False)
+    return np.asarray(np.exp(scores - shift))
+
+
+def _attend_vjp(saved: _Attended, grad: Array, grad_q: Array, grad_k: Array, grad_v: Array, scale: float) -> None:
+    """Write the cotangents of the unscaled q, of k and of v into the given arrays."""
+    q, k, v, weights, inverse, out, visible, polluted = saved
+    g = grad * inverse
+    delta = np.vecdot(g, out)[..., None]  # (..., Tq, 1)
+    if polluted:
+        k, v = (np.where(np.isfinite(a), a, np.zeros((), a.dtype)) for a in (k, v))
+    grad_scores = np.matmul(g, v.swapaxes(-1, -2))  # (..., Tq, Tk)
+    grad_scores -= delta
+    grad_scores *= weights
+    if polluted and visible is not None:
+        grad_scores = np.where(visible, grad_scores, np.zeros((), grad_scores.dtype))
+    np.matmul(grad_scores, k, out=grad_q)
+    grad_q *= scale
+    np.matmul(grad_scores.swapaxes(-1, -2), q, out=grad_k)
+    np.matmul(weights.swapaxes(-1, -2), g, out=grad_v)
+
+
+def _checked_key_mask(key_mask: Array | None, batch: tuple[int, ...], keys: int) -> BoolArray | None:
+    if key_mask is None:
+        return None
+    mask = np.asarray(key_mask)
+    if mask.dtype != np.bool_:
+        raise TypeError(f"attention: key_mask must be boolean, True where the key is real; got {mask.dtype}.")
+    if mask.shape[-1:] != (keys,) or mask.shape[:-1] != batch[: mask.ndim - 1]:
+        raise ValueError(
+            f"attention: key_mask must be (B, Tk) = {(*batch[:1], keys)}, matching the keys; got {mask.shape}."
+        )
+    return mask
+
+
+def scaled_dot_product_attention(
+    q: Operand, k: Operand, v: Operand, *, causal: bool = False, key_mask: BoolArray | None = None
+) -> Tensor:
+    """Return softmax(q kᵀ / √K) v over the visible keys, fused.
+
+    Parameters
+    ----------
+    q : Tensor, shape (..., Tq, K)
+    k : Tensor, shape (..., Tk, K)
+    v : Tensor, shape (..., Tk, Kv)
+    causal : bool
+        Query i sees keys up to i + Tk - Tq: aligned at the end.
+    key_mask : bool array, shape (B, Tk), optional
+        True where the key is real; B is the first axis of q.
+
+    Returns
+    -------
+    Tensor, shape (..., Tq, Kv)
+        A row that sees no key is 0, with gradient 0. Masked positions contribute exactly nothing, whatever they hold.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For shapes that do not fit; for a key_mask that is not boolean.
+
+    References
+    ----------
+    Vaswani et al., "Attention Is All You Need" (2017), eq. 1.
+    """
+    q, k, v = as_tensor(q), as_tensor(k), as_tensor(v)
+    if q.ndim < 2 or k.ndim < 2 or v.ndim < 2 or q.shape[-1] != k.shape[-1] or k.shape[-2] != v.shape[-2]:
+        raise ValueError(
+            "attention: q (..., Tq, K), k (..., Tk, K) and v (..., Tk, Kv) must agree in K and Tk; "
+            f"got q {q.shape}, k {k.shape}, v {v.shape}."
+        )
+    scale = 1.0 / math.sqrt(q.shape[-1])
+    lead = np.broadcast_shapes(q.shape[:-2], k.shape[:-2], v.shape[:-2])
+    queries, keys, width = q.shape[-2], k.shape[-2], v.shape[-1]
+    mask = _checked_key_mask(key_mask, lead, keys)
+    dtype = np.result_type(q.value, k.value, v.value)
+    out = np.empty((*lead, queries, width), dtype)
+    saved = _attend(q.value * scale, k.value, v.value, causal, mask, out)
+    d_head = q.shape[-1]
+
+    def vjp(grad_out: Array) -> tuple[Array, Array, Array]:
+        grad_q = np.empty((*lead, queries, d_head), dtype)
+        grad_k = np.empty((*lead, keys, d_head), dtype)
+        grad_v = np.empty((*lead, keys, width), dtype)
+        _attend_vjp(saved, grad_out, grad_q, grad_k, grad_v, scale)
+        return grad_q, grad_k, grad_v
+
+    return Tensor.from_op(out, (q, k, v), vjp, "scaled_dot_product_attention")
+
+
+def self_attention(
+    qkv: Operand,
+    n_heads: int,
+    *,
+    causal: bool = False,
+    key_mask: BoolArray | None = None,
+    rope: tuple[Array, Array] | None = None,
+) -> Tensor:
+    """Return multi-head self-attention of packed projections, heads joined, fused.
+
+    Equal to splitting `qkv` into q, k, v and heads, rotating q and k if `rope` is given, and
+    `scaled_dot_product_attention`; here without a copy of any head, and with one array for all three cotangents.
+
+    Parameters
+    ----------
+    qkv : Tensor, shape (T, 3D) or (B, T, 3D)
+        [Q | K | V] on the last axis, the H heads contiguous inside each third.
+    n_heads : int
+        H; divides D.
+    causal, key_mask
+        As in `scaled_dot_product_attention`; key_mask is (B, T), or (T,) without a batch axis.
+    rope : (cos, sin), optional
+        Rotary embedding (Su et al. 2021, eq. 34), each (T, K/2) or (B, T, K/2): entries i and i + K/2 of each head of q and k
+        are turned by the angle, as in GPT-NeoX.
+
+    Returns
+    -------
+    Tensor, shape (T, D) or (B, T, D)
+    """
+    qkv = as_tensor(qkv)
+    shape = qkv.shape
+    if qkv.ndim not in (2, 3) or shape[-1] % (3 * n_heads):
+        raise ValueError(
+            f"self_attention: qkv must be (T, 3D) or (B, T, 3D) with D divisible by n_heads; "
+            f"got {shape} and n_heads={n_heads}."
+        )
+    length, width = shape[-2], shape[-1] // 3
+    batch = shape[0] if qkv.ndim == 3 else 1
+    d_head = width // n_heads
+    scale = 1.0 / math.sqrt(d_head)
+    mask = None if key_mask is None else np.asarray(key_mask)
+    if mask is not None and mask.ndim == 1:
+        mask = mask[None]
+    mask = _checked_key_mask(mask, (batch,), length)
+
+    packed = qkv.value.reshape(batch, length, 3, n_heads, d_head)
+    dtype = packed.dtype
+    if rope is None:
+        turn = None
+        q = packed[:, :, 0] * scale  # (B, T, H, K)
+        k = packed[:, :, 1]
+    else:
+        turn = _rope_tables(rope, dtype)
+        rotated = np.empty((batch, length, 2, n_heads, d_head), dtype)
+        _rotate(packed[:, :, :2], *turn, out=rotated)
+        q, k = rotated[:, :, 0], rotated[:, :, 1]
+        q *= scale
+    out = np.empty((batch, length, n_heads, d_head), dtype)
+    saved = _attend(_heads(q), _heads(k), _heads(packed[:, :, 2]), causal, mask, _heads(out))
+
+    def vjp(grad_out: Array) -> tuple[Array]:
+        grad = _heads(grad_out.reshape(batch, length, n_heads, d_head))
+        packed_grad = np.empty((batch, length, 3, n_heads, d_head), dtype)
+        turned = packed_grad[:, :, :2] if turn is None else np.empty((batch, length, 2, n_heads, d_head), dtype)
+        _attend_vjp(saved, grad, _heads(turned[:, :, 0]), _heads(turned[:, :, 1]), _heads(packed_grad[:, :, 2]), scale)
+        if turn is not None:
+            cos, sin = turn
+            _rotate(turned, cos, -sin, out=packed_grad[:, :, :2])  # a rotation's transpose turns it back
+        return (packed_grad.reshape(shape),)
+
+    return Tensor.from_op(out.reshape(*shape[:-1], width), (qkv,), vjp, "self_attention")
+
+
+def _heads(x: Array) -> Array:
+    """Return (B, T, H, K) seen as (B, H, T, K): a view that BLAS takes as it is."""
+    return x.transpose(0, 2, 1, 3)
+
+
+def _rope_tables(rope: tuple[Array, Array], dtype: np.dtype[np.generic]) -> tuple[Array, Array]:
+    """Return cos and sin shaped to broadcast over (B, T, 2, H, K/2)."""
+    cos, sin = (np.asarray(table, dtype) for table in rope)
+    if cos.ndim == 2:
+        cos, sin = cos[None], sin[None]
+    return cos[:, :, None, None, :], sin[:, :, None, None, :]
+
+
+def _rotate(x: Array, cos: Array, sin: Array, *, out: Array) -> None:
+    """Write x turned in the planes (i, i + K/2) into `out`."""
+    half = x.shape[-1] // 2
+    a, b = x[..., :half], x[..., half:]
+    first, second = out[..., :half], out[..., half:]
+    np.multiply(a, cos, out=first)
+    first -= b * sin
+    np.multiply(b, cos, out=second)
+    second += a * sin

@@ -1,0 +1,110 @@
+"""The Gaussian error linear unit (Hendrycks and Gimpel 2016), in GPT-2's tanh form and exactly."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ..arrays import Array
+from ..grad_mode import is_grad_enabled
+from ..tensor import Operand, Tensor, as_tensor
+from .error_function import erfc
+
+_SLOPE = 2.0 * math.sqrt(2.0 / math.pi)  # 2u = _SLOPE x + _CUBIC x³
+_CUBIC = _SLOPE * 0.044715
+
+# Beyond ±10 the sigmoid is 0 (to 1e-37) or 1 (to the last bit); inside, exp(-2u) stays below 1e38 and float32 can hold it.
+_EDGE = 10.0
+
+# Elements a piece: scratch arrays that stay in the second-level cache.
+_PIECE = 32768
+
+
+def gelu(x: Operand, approximate: str = "tanh") -> Tensor:
+    """Return the GELU of x, entry by entry.
+
+    Parameters
+    ----------
+    x : Tensor or array, floating, any shape
+    approximate : {"tanh", "none"}
+        "tanh" is ½x(1 + tanh(√(2/π)(x + 0.044715x³))), GPT-2's; "none" is xΦ(x) with the normal distribution function Φ.
+
+    Raises
+    ------
+    ValueError
+        For another `approximate`.
+    """
+    if approximate == "none":
+        return _gelu_exact(as_tensor(x))
+    if approximate != "tanh":
+        raise ValueError(f'gelu: approximate must be "tanh" or "none"; got {approximate!r}.')
+    x = as_tensor(x)
+    value = x.value
+    slope = np.empty(value.shape, value.dtype) if x.requires_grad and is_grad_enabled() else None
+    out = _tanh_form(value, slope)
+
+    def vjp(grad_out: Array) -> tuple[Array]:
+        return (grad_out * slope,)
+
+    return Tensor.from_op(out, (x,), vjp, "gelu")
+
+
+def _tanh_form(x: Array, slope: Array | None) -> Array:
+    """Return x σ(2u) and, while each piece is still in the cache, write its derivative into `slope`."""
+    out = np.empty(x.shape, x.dtype)
+    flat_x, flat_out = x.reshape(-1), out.reshape(-1)
+    flat_slope = None if slope is None else slope.reshape(-1)
+    if flat_x.size == 0:
+        return out
+    # NaN fails both comparisons and takes the careful path too.
+    careful = not (flat_x.min() > -_EDGE and flat_x.max() < _EDGE)
+    scratch = np.empty((2, min(_PIECE, flat_x.size)), x.dtype)
+    for start in range(0, flat_x.size, _PIECE):
+        piece = flat_x[start : start + _PIECE]
+        inner = np.clip(piece, -_EDGE, _EDGE) if careful else piece
+        square, s = scratch[0, : piece.size], scratch[1, : piece.size]
+        result = flat_out[start : start + _PIECE]
+        np.multiply(inner, inner, out=square)
+        np.multiply(square, -_CUBIC, out=s)
+        s -= _SLOPE
+        s *= inner
+        np.exp(s, out=s)  # exp(-2u)
+        s += 1.0
+        np.reciprocal(s, out=s)  # σ(2u)
+        if careful:
+            s[piece < -_EDGE] = 0.0
+            with np.errstate(invalid="ignore"):
+                np.multiply(piece, s, out=result)
+            result[piece < -_EDGE] = 0.0  # not -inf * 0
+        else:
+            np.multiply(piece, s, out=result)
+        if flat_slope is not None:
+            # s + x s (1 - s)(2u)' = s (1 + (x - x s)(2u)')
+            derivative = flat_slope[start : start + _PIECE]
+            square *= 3.0 * _CUBIC
+            square += _SLOPE
+            if careful:
+                np.multiply(inner, s, out=derivative)
+                np.subtract(inner, derivative, out=derivative)
+            else:
+                np.subtract(piece, result, out=derivative)
+            derivative *= square
+            derivative += 1.0
+            derivative *= s
+    return out
+
+
+def _gelu_exact(x: Tensor) -> Tensor:
+    # In float64 whatever the dtype: this is the exact form, and float32 gets a correctly rounded one.
+    value = x.value.astype(np.float64)
+    finite = np.clip(value, -40.0, 40.0)  # Φ is 0 or 1 there, and -inf * 0 would be NaN
+    distribution = 0.5 * erfc(finite * -math.sqrt(0.5))
+    out = np.where(value < -40.0, 0.0, value) * distribution
+    density = np.exp(-0.5 * finite * finite) * (1.0 / math.sqrt(2.0 * math.pi))
+    slope = (distribution + finite * density).astype(x.dtype)
+
+    def vjp(grad_out: Array) -> tuple[Array]:
+        return (grad_out * slope,)
+
+    return Tensor.from_op(out.astype(x.dtype), (x,), vjp, "gelu")

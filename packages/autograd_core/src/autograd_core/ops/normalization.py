@@ -1,0 +1,76 @@
+"""Layer normalisation."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..arrays import Array
+from ..tensor import Operand, Tensor, as_tensor
+
+
+def layer_norm(x: Operand, weight: Operand, bias: Operand, eps: float = 1e-5) -> Tensor:
+    """Return x normalised over its last axis, times `weight`, plus `bias`; fused.
+
+    Parameters
+    ----------
+    x : Tensor, shape (..., D), floating
+    weight, bias : Tensor, shape (D,)
+        γ and β of the paper.
+    eps : float
+        Keeps the division finite for constant rows, which come out as exactly `bias`.
+
+    Raises
+    ------
+    ValueError
+        If the last axis of x is not D.
+
+    Notes
+    -----
+    Forward  y = x̂ γ + β,  x̂ = (x - μ) r,  r = (σ² + ε)^(-1/2), σ² the population variance.
+    VJP      ∂x = r (h - mean(h) - x̂ mean(h x̂)) with h = g γ;  ∂γ = Σ g x̂,  ∂β = Σ g.
+    Saves x̂ (the size of x) and r (one number a row).
+
+    References
+    ----------
+    Ba, Kiros and Hinton, "Layer Normalization" (2016), eq. 4.
+    """
+    x, weight, bias = as_tensor(x), as_tensor(weight), as_tensor(bias)
+    shape = x.shape
+    width = weight.size
+    if not shape or shape[-1] != width or weight.ndim != 1 or bias.shape != weight.shape:
+        raise ValueError(
+            f"layer_norm: the last axis of x must equal the size of weight and bias, both (D,); "
+            f"got x {shape}, weight {weight.shape}, bias {bias.shape}."
+        )
+    rows = x.value.reshape(-1, width)  # (N, D)
+    gain = weight.value
+    average = np.full(width, 1.0 / width, rows.dtype)  # a product with it is 4 to 10 times faster than mean()
+
+    # The first entry goes before the mean: then a constant row is exactly 0 whatever the rounding of the mean, and
+    # the offset of rows such as 40000 + small costs no digits.
+    x_hat = rows - rows[:, :1]  # (N, D)
+    x_hat -= (x_hat @ average)[:, None]
+    r = np.vecdot(x_hat, x_hat)[:, None]  # (N, 1)
+    r *= 1.0 / width
+    r += eps
+    np.sqrt(r, out=r)
+    np.reciprocal(r, out=r)
+    x_hat *= r
+    out = x_hat * gain
+    out += bias.value
+
+    def vjp(grad_out: Array) -> tuple[Array, Array, Array]:
+        g = grad_out.reshape(-1, width)
+        ones = np.ones(g.shape[0], g.dtype)
+        scratch = g * x_hat
+        grad_gain = ones @ scratch
+        grad_x = g * gain
+        along = (scratch @ (gain * average))[:, None]  # mean of h x̂, as (g x̂) · γ/D
+        mean = (grad_x @ average)[:, None]
+        np.multiply(x_hat, along, out=scratch)
+        grad_x -= mean
+        grad_x -= scratch
+        grad_x *= r
+        return grad_x.reshape(shape), grad_gain, ones @ g
+
+    return Tensor.from_op(out.reshape(shape), (x, weight, bias), vjp, "layer_norm")

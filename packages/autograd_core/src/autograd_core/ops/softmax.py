@@ -1,0 +1,165 @@
+"""Softmax and the losses built on it, each shifted by the row's maximum so that no finite input overflows."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from ..arrays import Array, IntArray
+from ..tensor import Operand, Tensor, as_tensor
+
+
+def _shift(value: Array, axis: int) -> Array:
+    """Return the maximum along `axis`, kept; 0 for a row that is -inf throughout, so that -inf - -inf cannot arise."""
+    top = value.max(axis=axis, keepdims=True, initial=-np.inf)
+    return np.asarray(np.where(np.isneginf(top), np.zeros((), value.dtype), top).astype(value.dtype, copy=False))
+
+
+def softmax(x: Operand, axis: int = -1) -> Tensor:
+    """Return exp(x) normalised to sum 1 along `axis`."""
+    x = as_tensor(x)
+    p = np.exp(x.value - _shift(x.value, axis))
+    p /= p.sum(axis=axis, keepdims=True)
+
+    def vjp(grad_out: Array) -> tuple[Array]:
+        grad_x = grad_out - (grad_out * p).sum(axis=axis, keepdims=True)
+        grad_x *= p
+        return (grad_x,)
+
+    return Tensor.from_op(p, (x,), vjp, "softmax")
+
+
+def log_softmax(x: Operand, axis: int = -1) -> Tensor:
+    """Return the logarithm of the softmax along `axis`, in nats."""
+    x = as_tensor(x)
+    out = x.value - _shift(x.value, axis)
+    out -= np.log(np.exp(out).sum(axis=axis, keepdims=True))
+
+    def vjp(grad_out: Array) -> tuple[Array]:
+        return (grad_out - np.exp(out) * grad_out.sum(axis=axis, keepdims=True),)
+
+    return Tensor.from_op(out, (x,), vjp, "log_softmax")
+
+
+def logsumexp(x: Operand, axis: int = -1) -> Tensor:
+    """Return log(sum(exp(x))) along `axis`, which goes; -inf for a row that is -inf throughout, with gradient 0."""
+    x = as_tensor(x)
+    shift = _shift(x.value, axis)
+    p = np.exp(x.value - shift)
+    total = p.sum(axis=axis, keepdims=True)
+    with np.errstate(divide="ignore"):
+        out = np.squeeze(np.log(total) + shift, axis)
+    np.divide(p, total, out=p, where=total != 0)
+
+    def vjp(grad_out: Array) -> tuple[Array]:
+        return (p * np.expand_dims(grad_out, axis),)
+
+    return Tensor.from_op(out, (x,), vjp, "logsumexp")
+
+
+def cross_entropy(
+    logits: Operand, targets: npt.ArrayLike | Tensor, *, ignore_index: int = -100, reduction: str = "mean"
+) -> Tensor:
+    """Return the negative log-likelihood of `targets` under softmax(`logits`), fused, in nats.
+
+    Parameters
+    ----------
+    logits : Tensor, shape (..., V), floating
+        Unnormalised log-probabilities; classes on the last axis.
+    targets : int array_like, shape (...)
+        A class in [0, V), or `ignore_index` for a position that counts nothing.
+    ignore_index : int
+    reduction : {"mean", "sum", "none"}
+        The mean divides by the number of targets not ignored. If all are ignored it is 0.0, with zero gradients.
+
+    Returns
+    -------
+    Tensor, shape () or, for "none", the shape of `targets` (0 where ignored); dtype of `logits`
+
+    Raises
+    ------
+    ValueError
+        If `targets.shape != logits.shape[:-1]`, or for another reduction.
+    TypeError
+        If targets are bool or float.
+    IndexError
+        If a target is outside [0, V) and is not `ignore_index`, naming it and its position.
+
+    Notes
+    -----
+    Forward  ℓ_i = logsumexp(z_i) - z_i[y_i].  VJP  ∂z_i = (softmax(z_i) - onehot(y_i)) g_i, g_i divided by the count for
+    the mean.  Saves softmax(z): one array of the size of `logits`.
+
+    References
+    ----------
+    Bishop, "Pattern Recognition and Machine Learning" (2006), §4.3.4, eq. 4.109.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> round(cross_entropy(np.zeros((1, 3)), np.array([0])).item(), 4)
+    1.0986
+    """
+    logits = as_tensor(logits)
+    classes = _checked_targets(logits, targets, ignore_index)
+    if reduction not in ("mean", "sum", "none"):
+        raise ValueError(f'cross_entropy: reduction must be "mean", "sum" or "none"; got {reduction!r}.')
+    z = logits.value.reshape(-1, logits.shape[-1])  # (N, V)
+    y = classes.reshape(-1)
+    counted = y != ignore_index  # (N,)
+    all_counted = bool(counted.all())
+    count = y.size if all_counted else int(np.count_nonzero(counted))
+    rows = np.arange(y.size)
+    y = y if all_counted else np.where(counted, y, 0)
+
+    p = z - _shift(z, -1)  # (N, V), becomes softmax(z) below
+    chosen = p[rows, y]
+    np.exp(p, out=p)
+    total = p.sum(axis=-1)  # (N,)
+    losses = np.log(total) - chosen
+    if not all_counted:
+        losses[~counted] = 0.0
+    p /= total[:, None]
+    if not all_counted:
+        p[~counted] = 0.0
+
+    dtype, shape = logits.dtype, logits.shape
+    if reduction == "none":
+        out = losses.reshape(classes.shape)
+    else:
+        # Summed in float64: a float32 mean over a batch of tokens would lose the digits the log shows.
+        summed = losses.sum(dtype=np.float64)
+        out = np.asarray(summed / count if reduction == "mean" and count else summed, dtype)
+
+    def vjp(grad_out: Array) -> tuple[Array]:
+        scale = grad_out.reshape(-1, 1)  # (N, 1) or (1, 1)
+        if reduction == "mean" and count:
+            scale = scale / count
+        grad_z = p * scale
+        grad_z[rows, y] -= scale[:, 0] if all_counted else np.where(counted, scale[:, 0], 0.0).astype(dtype)
+        return (grad_z.reshape(shape),)
+
+    return Tensor.from_op(out, (logits,), vjp, "cross_entropy")
+
+
+def _checked_targets(logits: Tensor, targets: npt.ArrayLike | Tensor, ignore_index: int) -> IntArray:
+    classes = np.asarray(targets.value if isinstance(targets, Tensor) else targets)
+    if classes.dtype.kind not in "iu":
+        if classes.size == 0 and isinstance(targets, (list, tuple)):
+            classes = classes.astype(np.int64)
+        else:
+            raise TypeError(f"cross_entropy: targets must be integers; got dtype {classes.dtype}. Give class ids.")
+    if logits.ndim == 0 or classes.shape != logits.shape[:-1]:
+        raise ValueError(
+            f"cross_entropy: targets must have the shape of logits without the class axis, {logits.shape[:-1]}; "
+            f"got {classes.shape}."
+        )
+    size = logits.shape[-1]
+    bad = ((classes < 0) | (classes >= size)) & (classes != ignore_index)
+    if bad.any():
+        where = tuple(int(i) for i in np.argwhere(bad)[0])
+        raise IndexError(
+            f"cross_entropy: each target must be in [0, {size}) or equal ignore_index={ignore_index}; "
+            f"got {classes[where]} at position {where}."
+        )
+    return classes.astype(np.intp, copy=False)
