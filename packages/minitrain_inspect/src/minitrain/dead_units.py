@@ -1,0 +1,68 @@
+"""Which units of a hidden layer have not been seen alive: few rows are looked at where units live."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+THRESHOLD = 1e-3
+"""A unit is alive on a token where the absolute value of its activation reaches this (or is NaN)."""
+
+# Tokens in the first look. A healthy GELU or ReLU layer is proven alive by these; each further look takes four
+# times as many.
+_FIRST_LOOK = 8
+
+
+class DeadUnits:
+    """The units of one layer that were below `THRESHOLD` on every real token since the last reset.
+
+    Attributes
+    ----------
+    suspects : int array or None
+        Units not yet seen alive, ascending; None before the first real token.
+    width : int
+        Units of the layer, 0 before the first real token.
+    """
+
+    def __init__(self) -> None:
+        self.suspects: npt.NDArray[np.intp] | None = None
+        self.width = 0
+
+    def observe(self, activations: npt.NDArray[Any], real: npt.NDArray[np.intp] | None = None) -> None:
+        """Strike off the units that are alive in `activations`; returns None.
+
+        Parameters
+        ----------
+        activations : array of shape (..., F), floating
+            The layer's output; F units.
+        real : int array, optional
+            Indices of the rows (positions of the flattened leading axes) that hold real tokens; None means all.
+        """
+        if activations.ndim == 0 or activations.size == 0:
+            return
+        width = activations.shape[-1]
+        rows = activations.reshape(-1, width)
+        count = len(rows) if real is None else len(real)
+        if count == 0:
+            return
+        if self.suspects is None or self.width != width:
+            self.suspects, self.width = np.arange(width), width
+        start, size = 0, _FIRST_LOOK
+        while start < count and self.suspects.size:
+            look = rows[start : start + size] if real is None else rows[real[start : start + size]]
+            # The first look takes whole rows: cheaper than picking columns while most units are still suspected.
+            if self.suspects.size < width:
+                look = look[:, self.suspects]
+            asleep = (np.abs(look) < THRESHOLD).all(axis=0)
+            self.suspects = self.suspects[asleep]
+            start, size = start + size, size * 4
+
+    def fraction(self) -> float | None:
+        """Return the share of dead units in [0, 1]; None where no real token was observed."""
+        return None if self.suspects is None else self.suspects.size / self.width
+
+    def reset(self) -> None:
+        """Suspect every unit again."""
+        self.suspects, self.width = None, 0

@@ -1,0 +1,53 @@
+"""What is watched of a weight matrix beside its gradient: the size of its updates, and its spectral norm."""
+
+from __future__ import annotations
+
+import numpy as np
+from autograd_core import Parameter
+
+from minitrain.moments import norm
+from minitrain.spectral import SpectralNorm
+
+
+class WatchedMatrix:
+    """One parameter with two axes.
+
+    Parameters
+    ----------
+    parameter : Parameter of shape (rows, columns)
+    seed : int
+        Of the generator of its spectral norm.
+
+    Attributes
+    ----------
+    update_ratio : float or None
+        |Δw| / |w| of the last closed update, |w| from before it; None where none was closed since `forget`, or the
+        matrix was zero. NaN or Inf where a weight is.
+    spectral : SpectralNorm
+    """
+
+    __slots__ = ("_before", "parameter", "spectral", "update_ratio")
+
+    def __init__(self, parameter: Parameter, *, seed: int) -> None:
+        self.parameter = parameter
+        self.spectral = SpectralNorm(seed=seed)
+        self.update_ratio: float | None = None
+        self._before = np.empty_like(parameter.value)
+
+    def open_update(self) -> None:
+        """Copy the weights: what follows until `close_update` is the update."""
+        np.copyto(self._before, self.parameter.value)
+
+    def close_update(self) -> None:
+        """Measure the update. Callers take care of floating point warnings: they close many under one `errstate`."""
+        size = norm(self._before)
+        change = np.subtract(self.parameter.value, self._before, out=self._before)
+        self.update_ratio = norm(change) / size if size else None
+
+    def forget(self) -> None:
+        """Forget the update ratio."""
+        self.update_ratio = None
+
+    def spectral_norm(self) -> float | None:
+        """Return the spectral norm of the weights as they are now."""
+        return self.spectral.measure(self.parameter.value)
