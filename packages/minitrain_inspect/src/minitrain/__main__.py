@@ -1,0 +1,5 @@
+"""`python -m minitrain`: the command."""
+
+from .cli import main
+
+main()

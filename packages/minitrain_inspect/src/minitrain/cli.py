@@ -1,0 +1,196 @@
+"""The `minitrain` command: a thin caller of `run`, `dashboard` and `evaluation`.
+
+Exit status: 0 done, 2 unusable input with nothing written, 3 stopped by non-finite values, 130 and 143 after signals.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn
+
+import click
+import numpy as np
+from threadpoolctl import threadpool_limits
+from tqdm import tqdm
+
+from .__about__ import __version__
+from .config import RunConfig, load_config
+from .dashboard import write_dashboard
+from .loop import Row
+from .run import check_out, execute, load_run, prepare
+from .tokenizer import BOS_ID, EOS_ID
+
+UNUSABLE, NON_FINITE, INTERRUPTED, TERMINATED = 2, 3, 130, 143
+
+
+class _Terminated(BaseException):
+    """SIGTERM, as an exception: files are closed and hooks removed on the way out."""
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="minitrain")
+def main() -> None:
+    """Train a small GPT, watch every layer of it, and look at what happened."""
+
+
+@main.command("train")
+@click.option("--config", "config_file", type=click.Path(path_type=Path), help="TOML file of settings.")
+@click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="One setting, as train.steps=500; repeatable.")
+@click.option("--out", type=click.Path(path_type=Path), help="Folder to write; new or empty. [default: runs/DATE-TIME]")
+@click.option("--resume", "resumed", type=click.Path(path_type=Path), help="Run folder to continue.")
+@click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True, help="BLAS threads.")
+def train_command(
+    config_file: Path | None, sets: tuple[str, ...], out: Path | None, resumed: Path | None, threads: int
+) -> None:
+    """Train a model and leave a run folder with log, dashboard, results and weights."""
+    with _refusals(), threadpool_limits(threads):
+        if resumed is not None:
+            if config_file is not None or sets or out is not None:
+                raise ValueError("--resume continues a run as it was configured; leave out --config, --set and --out.")
+            folder = resumed
+            if not (folder / "config.toml").is_file():
+                raise ValueError(f"--resume: a run folder must hold config.toml; {str(folder)!r} does not.")
+            config = load_config(folder / "config.toml", ())
+        else:
+            folder = out if out is not None else Path("runs") / datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+            config = load_config(config_file, sets)
+            check_out(folder)
+        prepared = prepare(config)
+        with _progress(config) as (on_step, on_row), _termination():
+            try:
+                result = execute(
+                    prepared, folder, threads=threads, on_step=on_step, on_row=on_row, resume=resumed is not None
+                )
+            except (KeyboardInterrupt, _Terminated) as stopped:
+                _leave_after_signal(folder, stopped)
+    if result.outcome == "non-finite":
+        click.echo(f"minitrain: {result.reason}", err=True)
+    click.echo(_summary(folder))
+    if result.outcome == "non-finite":
+        sys.exit(NON_FINITE)
+
+
+@main.command("dashboard")
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option("--language", type=click.Choice(["en", "es"]), default="en", show_default=True)
+def dashboard_command(run: Path, language: str) -> None:
+    """Write RUN/dashboard.html anew from the log and print where it is."""
+    with _refusals():
+        if not (run / "inspector.log.jsonl").is_file():
+            raise ValueError(f"a run folder must hold inspector.log.jsonl; {str(run)!r} does not.")
+        page = write_dashboard(run, language=language)
+    click.echo(page.resolve().as_uri())
+
+
+@main.command("sample")
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option("--prompt", required=True, help='Text to continue, as "es:yo trabajo / en:".')
+@click.option(
+    "--tokens", type=click.IntRange(min=0), help="At most so many new tokens. [default: to the context's end]"
+)
+@click.option("--temperature", type=click.FloatRange(min=0.0), default=0.0, show_default=True, help="0 is greedy.")
+@click.option("--top-k", type=click.IntRange(min=1), help="Only the K most likely tokens.")
+@click.option("--top-p", type=click.FloatRange(min=0.0, max=1.0, min_open=True), help="Only the likeliest mass P.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+def sample_command(
+    run: Path,
+    prompt: str,
+    tokens: int | None,
+    temperature: float,
+    top_k: int | None,
+    top_p: float | None,
+    seed: int,
+) -> None:
+    """Continue PROMPT with the model of RUN and print prompt and continuation."""
+    with _refusals(), threadpool_limits(1):
+        config, model, tokenizer = load_run(run)
+        encoded = tokenizer.encode(prompt)
+        # Verb lines begin with <bos>; a text is one long stream and has none.
+        ids = np.concatenate([[BOS_ID], encoded]) if config.data.source == "verbs" else encoded
+        room = config.model.context_len - len(ids) if tokens is None else tokens
+        if len(ids) == 0 or room < 0:
+            raise ValueError(
+                f"--prompt: must have at least one and, without --tokens, at most {config.model.context_len} tokens; "
+                f"got {len(ids)}."
+            )
+        new = model.generate(
+            ids, room, temperature=temperature, top_k=top_k, top_p=top_p, rng=np.random.default_rng(seed)
+        )[len(ids) :]
+        ends = np.flatnonzero(new == EOS_ID)
+        click.echo(prompt + tokenizer.decode(new[: ends[0]] if ends.size else new))
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """Turn what the input is to blame for into one line on standard error and exit status 2."""
+    try:
+        yield
+    except (ValueError, OSError) as error:
+        line = " ".join(str(error).split())
+        click.echo(f"minitrain: {line}", err=True)
+        sys.exit(UNUSABLE)
+
+
+@contextmanager
+def _termination() -> Iterator[None]:
+    """Raise `_Terminated` on SIGTERM while inside."""
+
+    def stop(_number: int, _frame: FrameType | None) -> NoReturn:
+        raise _Terminated
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _leave_after_signal(folder: Path, stopped: BaseException) -> NoReturn:
+    if (folder / "inspector.log.jsonl").is_file():
+        write_dashboard(folder)
+        click.echo(f"minitrain: interrupted; continue with: minitrain train --resume {folder}", err=True)
+    sys.exit(INTERRUPTED if isinstance(stopped, KeyboardInterrupt) else TERMINATED)
+
+
+@contextmanager
+def _progress(config: RunConfig) -> Iterator[tuple[Callable[[int, float], None] | None, Callable[[Row], None] | None]]:
+    """Show progress: a bar on a terminal, a line a validation otherwise."""
+    steps = config.train.steps
+    if sys.stderr.isatty():
+        with tqdm(total=steps, unit="step", dynamic_ncols=True) as bar:
+
+            def on_step(step: int, loss: float) -> None:
+                bar.update(step - bar.n)
+                bar.set_postfix_str(f"loss {loss:.3f}", refresh=False)
+
+            yield on_step, None
+        return
+
+    def on_row(row: Row) -> None:
+        if row["val_loss"] is not None:
+            click.echo(
+                f"step {row['step']}/{steps}  train {row['train_loss']:.3f}  validation {row['val_loss']:.3f}  "
+                f"n-gram {row['ngram_loss']:.3f} nats  {row['elapsed_seconds']:.0f} s",
+                err=True,
+            )
+
+    yield None, on_row
+
+
+def _summary(folder: Path) -> str:
+    """What to look at, and the figures of `results.json` worth a line."""
+    results: dict[str, Any] = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+    lines = []
+    if results["val_loss"] is not None:
+        lines.append(f"validation {results['val_loss']:.3f} nats, n-gram {results['ngram_loss']:.3f}")
+    for name, share in results.get("held_out_exact", {}).items():
+        lines.append(f"held-out {name} forms completed exactly: {share['exact']} of {share['of']}")
+    lines.append(f"dashboard: {(folder / 'dashboard.html').resolve().as_uri()}")
+    return "\n".join(lines)

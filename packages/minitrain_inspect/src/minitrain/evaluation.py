@@ -1,0 +1,68 @@
+"""What a model trained on the verb corpus can do: complete held-out English forms from the Spanish."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from minimodel.transformer import MiniGPT
+
+from .tokenizer import BOS_ID, EOS_ID, CharTokenizer
+from .verbs import Example, admissible_answers
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """One held-out line and what the model made of it."""
+
+    example: Example
+    answer: str
+
+    @property
+    def exact(self) -> bool:
+        """Whether the answer is one that the corpus pairs with the source."""
+        return self.answer in admissible_answers(self.example.source)
+
+
+def complete(model: MiniGPT, tokenizer: CharTokenizer, prompts: Sequence[str]) -> list[str]:
+    """Greedy completions of `prompts`, each up to the first `<eos>` or the end of the context.
+
+    Prompts of equal length run as one batch.
+
+    Parameters
+    ----------
+    model : MiniGPT
+    tokenizer : CharTokenizer
+    prompts : sequence of str
+        Without `<bos>`, which is put before each. Shorter than the model's context.
+    """
+    answers = [""] * len(prompts)
+    by_length: dict[int, list[int]] = {}
+    for index, prompt in enumerate(prompts):
+        by_length.setdefault(len(prompt), []).append(index)
+    for length, indices in by_length.items():
+        ids = np.array([[BOS_ID, *tokenizer.encode(prompts[i])] for i in indices])  # (B, T)
+        room = max(0, model.config.context_len - length - 1)
+        new = model.generate(ids, room, temperature=0.0)[:, ids.shape[1] :]
+        for index, row in zip(indices, new, strict=True):
+            ends = np.flatnonzero(row == EOS_ID)
+            answers[index] = tokenizer.decode(row[: ends[0]] if ends.size else row)
+    return answers
+
+
+def completions(model: MiniGPT, tokenizer: CharTokenizer, examples: Iterable[Example]) -> list[Completion]:
+    """The model's English for the Spanish sources among `examples`, greedy."""
+    lines = [example for example in examples if example.direction == "es-en"]
+    answers = complete(model, tokenizer, [example.prompt for example in lines])
+    return [Completion(example, answer) for example, answer in zip(lines, answers, strict=True)]
+
+
+def exact_shares(done: Sequence[Completion]) -> dict[str, dict[str, float | int | None]]:
+    """Count and share of exact completions, for "regular" and "irregular" verbs; a share of nothing is None."""
+    shares: dict[str, dict[str, float | int | None]] = {}
+    for regularity in ("regular", "irregular"):
+        own = [completion for completion in done if completion.example.regularity == regularity]
+        exact = sum(completion.exact for completion in own)
+        shares[regularity] = {"exact": exact, "of": len(own), "share": exact / len(own) if own else None}
+    return shares

@@ -1,0 +1,346 @@
+"""The training loop: forward, backward, clip, update, observe, log, validate, checkpoint.
+
+It trains any model made of `autograd_core` modules on any iterator of `Batch`es. What a run is *for* comes in as arguments:
+an objective, a validation function, somewhere to put rows, somewhere to put checkpoints. Read `train` from the top; the
+few things it carries from step to step are in `Progress`, and the sums since the last row in `_Window`.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from autograd_core import Module, Parameter, Tensor, no_grad
+from autograd_core.optim import Optimizer, clip_grad_norm
+
+from .batches import IGNORED, Batch
+from .per_class_loss import partition_batch_loss
+
+if TYPE_CHECKING:
+    from .inspect import Inspector
+
+Row = dict[str, Any]
+"""One row of the log; its keys are those of `log.SCHEMA`."""
+
+Objective = Callable[[Module, Batch], Tensor]
+"""From a model and a batch to the loss of each target position, shape `batch.targets.shape`, 0 where ignored."""
+
+
+class PositionedBatches(Protocol):
+    """An endless iterator that can say where it stands: what a checkpoint needs of the data."""
+
+    def __next__(self) -> Batch: ...
+    def state_dict(self) -> dict[str, int]: ...
+
+
+def model_loss(model: Module, batch: Batch) -> Tensor:
+    """Loss of each target position, in nats, from a model with MiniGPT's `loss(inputs, targets, pad_mask=, reduction=)`."""
+    losses: Tensor = model.loss(batch.inputs, batch.targets, pad_mask=batch.pad_mask, reduction="none")
+    return losses
+
+
+@dataclass(slots=True)
+class Progress:
+    """Where a run stands: plain numbers, so that a checkpoint can keep them as JSON.
+
+    Attributes
+    ----------
+    step : int
+        Optimiser steps finished.
+    tokens : int
+        Target positions counted.
+    train_loss : float or None
+        Of the last row, nats per target position.
+    val_loss, best_val_loss : float or None
+        The last and the lowest validation loss.
+    best_step : int or None
+        Where the lowest was measured.
+    elapsed_seconds : float
+        Wall clock spent in the loop, earlier parts of a resumed run included.
+    """
+
+    step: int = 0
+    tokens: int = 0
+    train_loss: float | None = None
+    val_loss: float | None = None
+    best_val_loss: float | None = None
+    best_step: int | None = None
+    elapsed_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class TrainResult:
+    """How a run ended.
+
+    Attributes
+    ----------
+    outcome : str
+        "finished", "stopped" (a stop condition spoke) or "non-finite".
+    reason : str
+        Empty when finished; else a sentence naming step and place.
+    progress : Progress
+    """
+
+    outcome: str
+    reason: str
+    progress: Progress
+
+
+class _Window:
+    """What has been summed since the last row."""
+
+    def __init__(self) -> None:
+        self.loss = 0.0
+        self.tokens = 0
+        self.example_losses: list[npt.NDArray[np.float64]] = []
+        self.verb_labels: list[str] = []
+
+    def add(self, losses: npt.NDArray[Any], batch: Batch) -> None:
+        counts = np.count_nonzero(batch.targets != IGNORED, axis=1)  # (B,)
+        sums = losses.sum(axis=1, dtype=np.float64)  # (B,)
+        self.loss += float(sums.sum())
+        self.tokens += int(counts.sum())
+        if batch.verb_labels is not None:
+            seen = counts > 0  # an example without a counted position has no loss, which is not a loss of 0
+            self.example_losses.append(sums[seen] / counts[seen])
+            self.verb_labels += [label for label, has in zip(batch.verb_labels, seen, strict=True) if has]
+
+    def mean(self) -> float:
+        return self.loss / self.tokens if self.tokens else 0.0
+
+    def by_class(self) -> tuple[float | None, float | None]:
+        """Mean loss of regular and irregular verbs; None where there were none."""
+        if not self.verb_labels:
+            return None, None
+        regular, irregular = partition_batch_loss(np.concatenate(self.example_losses), self.verb_labels)
+        present = dict.fromkeys(self.verb_labels)
+        # A class that is present and NaN has diverged, and the log must say so; one that is absent is a gap.
+        return _absent_is_none(regular, present, 0), _absent_is_none(irregular, present, 1)
+
+
+def _absent_is_none(mean: float, labels: Iterable[str], which: int) -> float | None:
+    if not math.isnan(mean):
+        return mean
+    probes = [partition_batch_loss([0.0], [label])[which] for label in labels]
+    return mean if any(not math.isnan(probe) for probe in probes) else None
+
+
+def evaluate(model: Module, batches: Iterable[Batch], objective: Objective = model_loss) -> float:
+    """Mean loss in nats per counted target position, without gradients and in evaluation mode.
+
+    Every module's mode is put back as it was, also if the data raise. Returns 0.0 if no position counts.
+
+    Parameters
+    ----------
+    model : Module
+    batches : iterable of Batch
+        Finite.
+    objective : callable
+    """
+    modes = [(module, module.training) for module in model.modules()]
+    total, count = 0.0, 0
+    model.eval()
+    try:
+        with no_grad():
+            for batch in batches:
+                total += float(objective(model, batch).value.sum(dtype=np.float64))
+                count += batch.counted
+    finally:
+        for module, mode in modes:
+            module.training = mode
+    return total / count if count else 0.0
+
+
+def train(
+    model: Module,
+    optimizer: Optimizer,
+    schedule: Callable[[int], float],
+    batches: Iterator[Batch],
+    *,
+    steps: int,
+    objective: Objective = model_loss,
+    accumulate: int = 1,
+    grad_clip: float | None = None,
+    inspector: Inspector | None = None,
+    validate: Callable[[], float] | None = None,
+    val_every: int = 0,
+    baseline: float | None = None,
+    log: Callable[[Row], None] | None = None,
+    log_every: int = 1,
+    checkpoint: Callable[[Progress], None] | None = None,
+    checkpoint_every: int = 0,
+    stop: Callable[[Row], str | None] | None = None,
+    on_step: Callable[[int, float], None] | None = None,
+    progress: Progress | None = None,
+) -> TrainResult:
+    """Train `model` and return how it ended.
+
+    Parameters
+    ----------
+    model : Module
+        Put into training mode.
+    optimizer : Optimizer
+        Over the model's parameters.
+    schedule : callable
+        Learning rate by step, the first being 0.
+    batches : iterator of Batch
+        Endless; `accumulate` of them make a step.
+    steps : int
+        Optimiser steps of the whole run; a resumed one makes the rest.
+    objective : callable
+        `objective(model, batch) -> Tensor`: the loss of each target position, shape `batch.targets.shape`, 0 where
+        ignored. The loop minimises the sum over the step divided by the number of counted positions of the step, so that
+        accumulated micro-batches equal one large batch.
+    accumulate : int
+        Batches a step.
+    grad_clip : float, optional
+        Global norm to clip to.
+    inspector : Inspector, optional
+        Told the padding before each forward, closed after each update, read and reset at each row.
+    validate : callable, optional
+        Returns the validation loss; called every `val_every` steps and at the end.
+    baseline : float, optional
+        A constant loss to log beside the validation loss: the n-gram model's.
+    log : callable, optional
+        Receives each row: every `log_every` steps, at validations, at checkpoints, and at the last step.
+    checkpoint : callable, optional
+        Called with the progress every `checkpoint_every` steps and at the end, after the row of that step.
+    stop : callable, optional
+        Receives each row; a string it returns ends the run with that reason.
+    on_step : callable, optional
+        `on_step(step, loss)` after each step: a progress bar.
+    progress : Progress, optional
+        Continue from there. It is updated in place.
+
+    Returns
+    -------
+    TrainResult
+        "non-finite" if a gradient was not finite: the run stops before the update, parameters and moments unchanged,
+        with a last row that shows it.
+
+    Raises
+    ------
+    ValueError
+        For counts that make no sense, or an objective that returns another shape.
+    """
+    for name, number, least in (("steps", steps, 1), ("accumulate", accumulate, 1), ("log_every", log_every, 1)):
+        if number < least:
+            raise ValueError(f"train: {name} must be {least} or more; got {number}.")
+    at = Progress() if progress is None else progress
+    parameters = list(model.parameters())
+    limit = math.inf if grad_clip is None else grad_clip
+    began = time.perf_counter() - at.elapsed_seconds
+    window = _Window()
+    model.train()
+
+    while at.step < steps:
+        rate = schedule(at.step)
+        optimizer.lr = rate
+        optimizer.zero_grad()
+        step_loss = _accumulate_gradients(model, batches, objective, accumulate, inspector, window)
+        grad_norm = clip_grad_norm(parameters, limit)
+        finite = math.isfinite(grad_norm) and math.isfinite(step_loss)
+        if finite:
+            optimizer.step()
+            at.step += 1
+        if inspector is not None:
+            inspector.step()
+        if on_step is not None:
+            on_step(at.step, step_loss)
+
+        last = at.step == steps
+        validates = finite and validate is not None and (last or _due(at.step, val_every))
+        saves = finite and checkpoint is not None and (last or _due(at.step, checkpoint_every))
+        if finite and not (last or validates or saves or _due(at.step, log_every)):
+            continue
+
+        at.tokens += window.tokens
+        at.train_loss = window.mean()
+        if validates and validate is not None:
+            at.val_loss = validate()
+            if at.best_val_loss is None or at.val_loss < at.best_val_loss:
+                at.best_val_loss, at.best_step = at.val_loss, at.step
+        at.elapsed_seconds = time.perf_counter() - began
+        regular, irregular = window.by_class()
+        row: Row = {
+            # The step that failed has a row of its own, with the number it would have had.
+            "step": at.step if finite else at.step + 1,
+            "tokens": at.tokens,
+            "train_loss": at.train_loss,
+            "val_loss": at.val_loss if validates else None,
+            "ngram_loss": baseline,
+            "learning_rate": rate,
+            "grad_norm": grad_norm,
+            "regular_loss": regular,
+            "irregular_loss": irregular,
+            "inspect": None if inspector is None else inspector.measurements(),
+            "elapsed_seconds": at.elapsed_seconds,
+        }
+        window = _Window()
+        if log is not None:
+            log(row)
+        if not finite:
+            return TrainResult("non-finite", _where_not_finite(model, inspector, at.step + 1, step_loss), at)
+        if inspector is not None:
+            inspector.reset()
+        if saves and checkpoint is not None:
+            checkpoint(at)
+        if stop is not None:
+            reason = stop(row)
+            if reason is not None:
+                return TrainResult("stopped", reason, at)
+    return TrainResult("finished", "", at)
+
+
+def _due(step: int, every: int) -> bool:
+    return every > 0 and step % every == 0
+
+
+def _accumulate_gradients(
+    model: Module,
+    batches: Iterator[Batch],
+    objective: Objective,
+    accumulate: int,
+    inspector: Inspector | None,
+    window: _Window,
+) -> float:
+    """Run forward and backward over the batches of one step; return its mean loss in nats per counted position."""
+    micro = [next(batches) for _ in range(accumulate)]
+    counted = max(1, sum(batch.counted for batch in micro))
+    total = 0.0
+    for batch in micro:
+        if inspector is not None:
+            inspector.set_pad_mask(batch.pad_mask)
+        losses = objective(model, batch)
+        if losses.shape != batch.targets.shape:
+            raise ValueError(
+                f"train: the objective must return one loss a target, shape {batch.targets.shape}; got {losses.shape}. "
+                'Use reduction="none".'
+            )
+        # The cotangent of the mean over the step, without recording a mean.
+        losses.backward(np.full(losses.shape, 1.0 / counted, losses.dtype))
+        window.add(losses.value, batch)
+        total += float(losses.value.sum(dtype=np.float64))
+    return total / counted
+
+
+def _where_not_finite(model: Module, inspector: Inspector | None, step: int, loss: float) -> str:
+    """One sentence that names the step and the first bad module or parameter."""
+    if inspector is not None and inspector.first_non_finite is not None:
+        first_step, name = inspector.first_non_finite
+        return f"step {step}: not finite; the first NaN or infinity was seen in {name} at step {first_step}"
+    weights = [name for name, p in model.named_parameters() if not np.isfinite(p.value).all()]
+    if weights:
+        return f"step {step}: not finite; the parameter {weights[0]} holds NaN or infinity"
+    grads = [name for name, p in model.named_parameters() if not _finite_grad(p)]
+    where = f"the gradient of {grads[0]}" if grads else f"the loss ({loss})"
+    return f"step {step}: not finite; the first NaN or infinity is in {where}"
+
+
+def _finite_grad(parameter: Parameter) -> bool:
+    return parameter.grad is None or bool(np.isfinite(parameter.grad).all())

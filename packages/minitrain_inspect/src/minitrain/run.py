@@ -1,0 +1,239 @@
+"""From a configuration to a finished run folder: the preset that knows MiniGPT, the data and the files.
+
+`prepare` checks everything and writes nothing; `execute` makes the folder and trains. The folder's contents stand in
+BLUEPRINT, section 5. The loop, the Inspector and the log know nothing of this file.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from autograd_core.optim import AdamW, WarmupCosine, decay_groups
+from minimodel.transformer import MiniGPT, MiniGPTConfig, load_weights, save_weights
+
+from .checkpoint import Resumable, load_checkpoint, save_checkpoint
+from .config import RunConfig, load_config
+from .dashboard import write_dashboard
+from .data import Data, load_data
+from .evaluation import completions, exact_shares
+from .files import write_atomic
+from .inspect import Inspector
+from .log import LogWriter
+from .loop import Progress, Row, TrainResult, evaluate, train
+from .manifest import build_manifest, write_manifest
+from .tokenizer import CharTokenizer
+
+RESULTS_SCHEMA = 1
+
+# The default model has 64 symbols whatever the alphabet, and so its 103,680 parameters; a larger alphabet makes it larger.
+_LEAST_VOCABULARY = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A configuration whose data were read and whose model was made: nothing is left that could be refused."""
+
+    config: RunConfig
+    data: Data
+    model: MiniGPT
+
+
+def prepare(config: RunConfig) -> Prepared:
+    """Read the data and make the model; write nothing.
+
+    Raises
+    ------
+    ValueError, OSError
+        One line that names what is unusable.
+    """
+    data = load_data(config)
+    model = MiniGPT(_model_config(config, data.tokenizer), rng=np.random.default_rng(config.train.seed))
+    return Prepared(config, data, model)
+
+
+def _model_config(config: RunConfig, tokenizer: CharTokenizer) -> MiniGPTConfig:
+    sizes = config.model
+    return MiniGPTConfig(
+        d_model=sizes.d_model,
+        n_heads=sizes.n_heads,
+        n_layers=sizes.n_layers,
+        d_ff=sizes.d_ff,
+        vocab_size=max(_LEAST_VOCABULARY, tokenizer.vocab_size),
+        context_len=sizes.context_len,
+        position=sizes.position,
+        causal=sizes.causal,
+        dropout=sizes.dropout,
+        init_gain=sizes.init_gain,
+        dtype=sizes.dtype,
+    )
+
+
+def check_out(out: Path) -> None:
+    """Raise unless `out` is a new or an empty folder.
+
+    Raises
+    ------
+    ValueError
+        If it holds something, or is no folder.
+    """
+    if out.exists():
+        if not out.is_dir():
+            raise ValueError(f"the output must be a folder; {str(out)!r} is a file. Name another with --out.")
+        if any(out.iterdir()):
+            raise ValueError(
+                f"the output folder must be new or empty; {str(out)!r} is not. Name another with --out, "
+                "or continue it with --resume."
+            )
+
+
+def execute(
+    prepared: Prepared,
+    out: Path,
+    *,
+    threads: int,
+    on_step: Callable[[int, float], None] | None = None,
+    on_row: Callable[[Row], None] | None = None,
+    resume: bool = False,
+) -> TrainResult:
+    """Train and leave a run folder behind; return how training ended.
+
+    Parameters
+    ----------
+    prepared : Prepared
+    out : Path
+        New or empty, or with `resume` the folder of a run of the same configuration.
+    threads : int
+        BLAS threads, for the manifest.
+    on_step, on_row : callable, optional
+        Progress: see `loop.train`.
+    resume : bool
+        Continue from the last checkpoint; from the beginning if there is none.
+
+    Raises
+    ------
+    OSError
+        If the folder cannot be written.
+    ValueError
+        If a checkpoint is damaged or of another configuration.
+    """
+    config, data, model = prepared.config, prepared.data, prepared.model
+    steps = config.train.steps
+    optimizer = AdamW(decay_groups(model, config.train.weight_decay), lr=config.train.lr_max)
+    schedule = WarmupCosine(config.train.lr_max, config.train.lr_min, config.train.warmup_steps, steps)
+    inspector = None
+    if config.inspect.enabled:
+        inspector = Inspector(
+            model,
+            dict(model.named_parameters()),
+            every=config.inspect.every,
+            spectral_every=config.inspect.spectral_every,
+        )
+    parts: dict[str, Resumable] = {"data": data.train}
+    if inspector is not None:
+        parts["inspector"] = inspector
+
+    folder = out / "checkpoint"
+    state = folder / "state.safetensors"
+    progress = Progress()
+    if inspector is not None:
+        inspector.watch()
+    if resume and state.exists():
+        progress = load_checkpoint(state, model, optimizer, parts)
+    else:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_atomic(out / "config.toml", config.to_toml())
+        write_manifest(out / "manifest.json", build_manifest(config, threads=threads))
+        data.tokenizer.save(folder / "tokenizer.json")
+
+    def checkpoint(at: Progress) -> None:
+        save_checkpoint(state, model, optimizer, at, parts)
+        _leave_readable(prepared, out, at, finished=False)
+
+    def log(row: Row) -> None:
+        writer.write(row)
+        if on_row is not None:
+            on_row(row)
+
+    with LogWriter(out / "inspector.log.jsonl") as writer:
+        if resume:
+            writer.rewind(progress.step)
+        try:
+            result = train(
+                model,
+                optimizer,
+                schedule,
+                data.train,
+                steps=steps,
+                accumulate=config.train.accumulate,
+                grad_clip=config.train.grad_clip,
+                inspector=inspector,
+                validate=lambda: evaluate(model, data.validation),
+                val_every=config.train.val_every,
+                baseline=data.ngram_loss,
+                log=log,
+                log_every=config.train.log_every,
+                checkpoint=checkpoint,
+                checkpoint_every=config.train.checkpoint_every,
+                on_step=on_step,
+                progress=progress,
+            )
+        finally:
+            if inspector is not None:
+                inspector.remove_all()
+    _leave_readable(prepared, out, result.progress, finished=result.outcome == "finished", reason=result.reason)
+    return result
+
+
+def _leave_readable(prepared: Prepared, out: Path, at: Progress, *, finished: bool, reason: str = "") -> None:
+    """Write weights, results and dashboard as of now: a run killed later leaves these, whole."""
+    data, model = prepared.data, prepared.model
+    save_weights(model, out / "checkpoint" / "model.safetensors")
+    results: dict[str, Any] = {
+        "schema": RESULTS_SCHEMA,
+        "finished": finished,
+        "steps": at.step,
+        "parameters": sum(p.size for p in model.parameters()),
+        "train_loss": _finite(at.train_loss),
+        "val_loss": _finite(at.val_loss),
+        "best_val_loss": _finite(at.best_val_loss),
+        "best_step": at.best_step,
+        "ngram_loss": data.ngram_loss,
+    }
+    if reason:
+        results["stopped"] = reason
+    if finished and data.corpus is not None:
+        results["held_out_exact"] = exact_shares(completions(model, data.tokenizer, data.corpus.validation))
+    results["train_seconds"] = at.elapsed_seconds
+    write_atomic(out / "results.json", json.dumps(results, indent=2, allow_nan=False) + "\n")
+    write_dashboard(out)
+
+
+def _finite(number: float | None) -> float | None:
+    return number if number is not None and math.isfinite(number) else None
+
+
+def load_run(run: Path) -> tuple[RunConfig, MiniGPT, CharTokenizer]:
+    """Configuration, model with its last saved weights, and tokeniser of a run folder.
+
+    Raises
+    ------
+    ValueError
+        If the folder is not a run, or has no weights yet.
+    """
+    weights = run / "checkpoint" / "model.safetensors"
+    if not (run / "config.toml").is_file() or not weights.is_file():
+        raise ValueError(
+            f"a run folder must hold config.toml and checkpoint/model.safetensors; {str(run)!r} does not. "
+            "Name a folder that minitrain train wrote."
+        )
+    config = load_config(run / "config.toml", ())
+    tokenizer = CharTokenizer.load(run / "checkpoint" / "tokenizer.json")
+    model = MiniGPT(_model_config(config, tokenizer), rng=np.random.default_rng(0))
+    load_weights(model, weights)
+    return config, model, tokenizer
