@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from autograd_core import no_grad
+from autograd_core import Tensor, no_grad
 
 from .sampling import Sampler
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 def generate(
     model: MiniGPT,
-    prompt_ids: npt.ArrayLike,
+    prompt_ids: Tensor | npt.NDArray[np.integer[Any]] | Sequence[Any],
     max_new_tokens: int,
     *,
     temperature: float = 1.0,
@@ -30,7 +31,7 @@ def generate(
     ----------
     model : MiniGPT
         Runs without gradients and without dropout; its training flags are afterwards as they were.
-    prompt_ids : int array_like, shape (T,) or (B, T)
+    prompt_ids : int array or nested list, shape (T,) or (B, T)
         At least one token; may be longer than `context_len`.
     max_new_tokens : int
         How many ids to add; 0 returns the prompt.
@@ -87,9 +88,11 @@ def generate(
     return ids
 
 
-def _checked_prompt(model: MiniGPT, prompt_ids: npt.ArrayLike) -> npt.NDArray[np.int64]:
+def _checked_prompt(
+    model: MiniGPT, prompt_ids: Tensor | npt.NDArray[np.integer[Any]] | Sequence[Any]
+) -> npt.NDArray[np.int64]:
     """Return the prompt as int64 ids, all of them in the vocabulary, also those that no window will see."""
-    prompt = np.asarray(prompt_ids)
+    prompt = np.asarray(prompt_ids.value if isinstance(prompt_ids, Tensor) else prompt_ids)
     if prompt.size == 0 or prompt.ndim not in (1, 2):
         raise ValueError(
             f"generate: the prompt must be (T,) or (B, T) with at least one token; got shape {prompt.shape}. "

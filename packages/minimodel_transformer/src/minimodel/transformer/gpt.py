@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal, Self
 
@@ -97,7 +98,7 @@ class MiniGPT(Module):
 
     def forward(
         self,
-        tokens: npt.NDArray[np.integer[Any]],
+        tokens: Tensor | npt.NDArray[np.integer[Any]] | Sequence[Any],
         *,
         pad_mask: npt.NDArray[np.bool_] | None = None,
         position_ids: npt.NDArray[np.integer[Any]] | None = None,
@@ -106,7 +107,7 @@ class MiniGPT(Module):
 
         Parameters
         ----------
-        tokens : int array, shape (T,) or (B, T)
+        tokens : int array or nested list, shape (T,) or (B, T)
             Ids in [0, V); T is at most `context_len`.
         pad_mask : bool array, shape of `tokens`, optional
             True where the token is real. Padded tokens are never attended to; their own logits mean nothing.
@@ -128,7 +129,7 @@ class MiniGPT(Module):
         TypeError
             If `tokens` or `position_ids` are not integers, or `pad_mask` is not bool.
         """
-        tokens = np.asarray(tokens)
+        tokens = np.asarray(tokens.value if isinstance(tokens, Tensor) else tokens)
         if tokens.ndim not in (1, 2):
             raise ValueError(
                 f"MiniGPT: tokens must be (T,) or (B, T); got shape {tokens.shape}. Give one sequence or a batch."
@@ -151,8 +152,8 @@ class MiniGPT(Module):
 
     def loss(
         self,
-        tokens: npt.NDArray[np.integer[Any]],
-        targets: npt.NDArray[np.integer[Any]],
+        tokens: Tensor | npt.NDArray[np.integer[Any]] | Sequence[Any],
+        targets: Tensor | npt.NDArray[np.integer[Any]] | Sequence[Any],
         *,
         pad_mask: npt.NDArray[np.bool_] | None = None,
         position_ids: npt.NDArray[np.integer[Any]] | None = None,
@@ -187,7 +188,7 @@ class MiniGPT(Module):
 
     def generate(
         self,
-        prompt_ids: npt.ArrayLike,
+        prompt_ids: Tensor | npt.NDArray[np.integer[Any]] | Sequence[Any],
         max_new_tokens: int,
         *,
         temperature: float = 1.0,
