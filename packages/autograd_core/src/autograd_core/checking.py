@@ -24,8 +24,8 @@ def gradcheck(
 ) -> None:
     """Check the gradient of `fn` at `inputs` entry by entry; return None if all agree.
 
-    The output is contracted with a fixed random cotangent: under a sum, the true gradient of a softmax or a layer norm is
-    0, and a wrong one passes.
+    The output is contracted with a fixed random cotangent: under a sum, the true gradient of a softmax or a layer norm
+    is 0, and a wrong one passes.
 
     Parameters
     ----------

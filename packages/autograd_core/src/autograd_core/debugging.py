@@ -1,7 +1,7 @@
 """`debug()`: catch writes into arrays that a pending backward still needs.
 
-Outside it, a version counter catches optimiser steps, `load_state_dict` and assignments for free; a direct write such as
-`p.value[0] = 1` leaves no trace. Inside `debug()` every recorded operation keeps copies of the arrays its vjp reads,
+Outside it, a version counter catches optimiser steps, `load_state_dict` and assignments for free; a direct write such
+as `p.value[0] = 1` leaves no trace. Inside `debug()` every recorded operation keeps copies of the arrays its vjp reads,
 and `backward` compares: slower and twice the memory, so for looking, not for training.
 """
 

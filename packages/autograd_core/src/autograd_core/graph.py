@@ -169,7 +169,8 @@ def _collect(root: Node) -> list[Node]:
                 raise RuntimeError(
                     "backward: a parameter must not change between the forward that used it and backward; "
                     f"{parent._describe()} changed after operation '{node.op}' used it. "
-                    "Call backward before the optimiser's step, load_state_dict or assignment, or run the forward again."
+                    "Call backward before the optimiser's step, load_state_dict or assignment, "
+                    "or run the forward again."
                 )
         if node.guards is not None:
             for array, copy in node.guards:
@@ -217,8 +218,8 @@ _after_backward: ContextVar[dict[Callable[[], None], None] | None] = ContextVar(
 def after_backward(callback: Callable[[], None]) -> None:
     """Ask, from within a gradient hook, for `callback()` once all gradient hooks of this backward have run.
 
-    It is called once however often it was asked for, also if a hook raises: for observers that take the statistics of all
-    gradients in one go.
+    It is called once however often it was asked for, also if a hook raises: for observers that take the statistics of
+    all gradients in one go.
 
     Raises
     ------

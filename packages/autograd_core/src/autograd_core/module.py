@@ -1,7 +1,7 @@
 """`Module`: a tree of parameters and sub-modules with a forward pass that can be watched.
 
-Children are whatever stands in the attributes, also inside lists, tuples and dicts, found when asked for: there is no registry
-to keep in step, and a dotted name is the path a reader would type.
+Children are whatever stands in the attributes, also inside lists, tuples and dicts, found when asked for: there is no
+registry to keep in step, and a dotted name is the path a reader would type.
 """
 
 from __future__ import annotations
@@ -70,7 +70,10 @@ class Module:
     # ------------------------------------------------------------------ the tree
 
     def named_modules(self) -> Iterator[tuple[str, Module]]:
-        """Yield (dotted name, module) for this module, named "", and all below it; a shared one once, under its first name."""
+        """Yield (dotted name, module) for this module, named "", and all below it.
+
+        A shared one comes once, under its first name.
+        """
         for name, item in self._walk():
             if isinstance(item, Module):
                 yield name, item

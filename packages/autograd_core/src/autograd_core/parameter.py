@@ -29,7 +29,8 @@ class Parameter(Tensor):
 
     Notes
     -----
-    Clearing `requires_grad` freezes it: no gradient, no hook, untouched by optimisers and their decay. Setting it thaws it.
+    Clearing `requires_grad` freezes it: no gradient, no hook, untouched by optimisers and their decay.
+    Setting it thaws it.
 
     Raises
     ------

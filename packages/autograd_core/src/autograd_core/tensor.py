@@ -115,7 +115,7 @@ class Tensor:
         return self._value
 
     @value.setter
-    def value(self, new: npt.ArrayLike) -> None:
+    def value(self, new: npt.ArrayLike | Tensor) -> None:
         array = new._value if isinstance(new, Tensor) else np.asarray(new)
         if array.shape != self._value.shape or array.dtype != self._value.dtype:
             raise ValueError(

@@ -36,8 +36,8 @@ def check_vjp(
     Raises
     ------
     AssertionError
-        If a gradient is off; if an input or the cotangent was written into; if a gradient has another shape or dtype than
-        its input; if two gradients, or a gradient and an input, share memory.
+        If a gradient is off; if an input or the cotangent was written into; if a gradient has another shape or dtype
+        than its input; if two gradients, or a gradient and an input, share memory.
     """
     values = [np.asarray(a, dtype=np.float64) for a in arrays]
     copies = [v.copy() for v in values]
@@ -50,7 +50,7 @@ def check_vjp(
     for number, (tensor, value, copy) in enumerate(zip(inputs, values, copies, strict=True)):
         grad = tensor.grad if tensor.grad is not None else np.zeros_like(value)
         assert np.array_equal(value, copy, equal_nan=True), f"check_vjp: input {number} was written into"
-        assert grad.shape == value.shape and grad.dtype == value.dtype, (
+        assert (grad.shape, grad.dtype) == (value.shape, value.dtype), (
             f"check_vjp: gradient {number} is {grad.shape} {grad.dtype}, its input {value.shape} {value.dtype}"
         )
         shared = [i for i, other in enumerate(grads) if np.shares_memory(grad, other)]

@@ -1,7 +1,7 @@
 """Attention: the general op on q, k, v, and the packed self-attention that a transformer block runs.
 
-Both share `_attend` and `_attend_vjp`, which work on arrays. Everything that decides about a row (its shift, its sum) looks
-at the keys that row sees and at no others: a later or padded key cannot change a bit of an earlier output.
+Both share `_attend` and `_attend_vjp`, which work on arrays. Everything that decides about a row (its shift, its sum)
+looks at the keys that row sees and at no others: a later or padded key cannot change a bit of an earlier output.
 """
 
 from __future__ import annotations
@@ -205,8 +205,8 @@ def self_attention(
     causal, key_mask
         As in `scaled_dot_product_attention`; key_mask is (B, T), or (T,) without a batch axis.
     rope : (cos, sin), optional
-        Rotary embedding (Su et al. 2021, eq. 34), each (T, K/2) or (B, T, K/2): entries i and i + K/2 of each head of q and k
-        are turned by the angle, as in GPT-NeoX.
+        Rotary embedding (Su et al. 2021, eq. 34), each (T, K/2) or (B, T, K/2): entries i and i + K/2 of each head of q
+        and k are turned by the angle, as in GPT-NeoX.
 
     Returns
     -------

@@ -1,8 +1,9 @@
 """erf and erfc to about 1e-16: NumPy has neither.
 
-Rational Chebyshev approximations of W. J. Cody, "Rational Chebyshev Approximations for the Error Function", Mathematics of
-Computation 23 (1969), tables I to III: erf(x) = x R(x²) for |x| ≤ 0.46875, erfc(x) = exp(-x²) R(x) up to 4, and
-erfc(x) = exp(-x²)/x (1/√π + R(1/x²)/x²) beyond. Coefficients stand from the highest power down, as Horner's rule reads them.
+Rational Chebyshev approximations of W. J. Cody, "Rational Chebyshev Approximations for the Error Function", Mathematics
+of Computation 23 (1969), tables I to III: erf(x) = x R(x²) for |x| ≤ 0.46875, erfc(x) = exp(-x²) R(x) up to 4, and
+erfc(x) = exp(-x²)/x (1/√π + R(1/x²)/x²) beyond. Coefficients stand from the highest power down, as Horner's rule
+reads them.
 """
 
 from __future__ import annotations

@@ -14,7 +14,8 @@ from .error_function import erfc
 _SLOPE = 2.0 * math.sqrt(2.0 / math.pi)  # 2u = _SLOPE x + _CUBIC x³
 _CUBIC = _SLOPE * 0.044715
 
-# Beyond ±10 the sigmoid is 0 (to 1e-37) or 1 (to the last bit); inside, exp(-2u) stays below 1e38 and float32 can hold it.
+# Beyond ±10 the sigmoid is 0 (to 1e-37) or 1 (to the last bit);
+# inside, exp(-2u) stays below 1e38 and float32 can hold it.
 _EDGE = 10.0
 
 # Elements a piece: scratch arrays that stay in the second-level cache.
@@ -28,7 +29,8 @@ def gelu(x: Operand, approximate: str = "tanh") -> Tensor:
     ----------
     x : Tensor or array, floating, any shape
     approximate : {"tanh", "none"}
-        "tanh" is ½x(1 + tanh(√(2/π)(x + 0.044715x³))), GPT-2's; "none" is xΦ(x) with the normal distribution function Φ.
+        "tanh" is ½x(1 + tanh(√(2/π)(x + 0.044715x³))), GPT-2's; "none" is xΦ(x), Φ the normal
+        distribution function.
 
     Raises
     ------

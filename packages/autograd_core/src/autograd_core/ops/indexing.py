@@ -1,4 +1,7 @@
-"""Picking entries: `x[...]`, and rows of a matrix by id. Their vjps scatter: places picked twice receive both cotangents."""
+"""Picking entries: `x[...]`, and rows of a matrix by id.
+
+Their vjps scatter: places picked twice receive both cotangents.
+"""
 
 from __future__ import annotations
 
@@ -90,7 +93,8 @@ def scatter_add_rows(ids: IntArray, grad: Array, rows: int) -> Array:
     """Return the (rows, D) array whose row v is the sum of the rows of `grad` (n, D) with id v, in `grad`'s dtype.
 
     A float32 running sum over many duplicates drifts (1.4e-4 over 100,000 of one id), so sums are float64: by
-    `bincount` over flat positions, which adds in float64 and is several times faster than a two-dimensional `np.add.at`.
+    `bincount` over flat positions, which adds in float64 and is several times faster than a
+    two-dimensional `np.add.at`.
     """
     width = grad.shape[1]
     if ids.size * 8 < rows:

@@ -9,13 +9,17 @@ from ..tensor import Operand, Tensor, as_tensor
 
 
 def matmul(a: Operand, b: Operand) -> Tensor:
-    """Return a @ b with NumPy's rules: stacks of matrices broadcast, a vector is a row on the left and a column on the right."""
+    """Return a @ b with NumPy's rules.
+
+    Stacks of matrices broadcast; a vector is a row on the left and a column on the right.
+    """
     a, b = as_tensor(a), as_tensor(b)
     x, y = a.value, b.value
     need_a, need_b = a.requires_grad, b.requires_grad
 
     def vjp(grad_out: Array) -> tuple[Array | None, Array | None]:
-        # Give vectors the axis they were promoted by, so that one rule serves all cases; the engine sums broadcast stacks.
+        # Give vectors the axis they were promoted by, so that one rule serves all cases;
+        # the engine sums broadcast stacks.
         left = x[None, :] if x.ndim == 1 else x
         right = y[:, None] if y.ndim == 1 else y
         g = grad_out

@@ -87,8 +87,8 @@ def cross_entropy(
 
     Notes
     -----
-    Forward  ℓ_i = logsumexp(z_i) - z_i[y_i].  VJP  ∂z_i = (softmax(z_i) - onehot(y_i)) g_i, g_i divided by the count for
-    the mean.  Saves softmax(z): one array of the size of `logits`.
+    Forward  ℓ_i = logsumexp(z_i) - z_i[y_i].  VJP  ∂z_i = (softmax(z_i) - onehot(y_i)) g_i, g_i divided by the count
+    for the mean.  Saves softmax(z): one array of the size of `logits`.
 
     References
     ----------

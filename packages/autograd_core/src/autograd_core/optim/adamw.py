@@ -34,7 +34,8 @@ class AdamW(Optimizer):
 
     References
     ----------
-    Loshchilov and Hutter, "Decoupled Weight Decay Regularization" (2019), algorithm 2; Kingma and Ba, "Adam" (2015), algorithm 1.
+    Loshchilov and Hutter, "Decoupled Weight Decay Regularization" (2019), algorithm 2; Kingma and Ba, "Adam" (2015),
+    algorithm 1.
     """
 
     _moments = ("m", "v")

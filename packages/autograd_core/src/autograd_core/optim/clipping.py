@@ -22,8 +22,8 @@ def clip_grad_norm(params: Iterable[Parameter], max_norm: float) -> float:
 
     Notes
     -----
-    Squares that overflow or underflow are summed again relative to the largest entry. A NaN or infinite gradient gives a
-    non-finite norm and scales nothing: the caller decides, and the gradients still show where it came from.
+    Squares that overflow or underflow are summed again relative to the largest entry. A NaN or infinite gradient gives
+    a non-finite norm and scales nothing: the caller decides, and the gradients still show where it came from.
 
     References
     ----------
@@ -44,7 +44,10 @@ def clip_grad_norm(params: Iterable[Parameter], max_norm: float) -> float:
 
 
 def _merge(grads: list[Array]) -> list[Array]:
-    """Return the gradients, with all that together fill one flat array replaced by that array: one call in place of many."""
+    """Return the gradients, with all that together fill one flat array replaced by that array.
+
+    One call then takes the place of many.
+    """
     filled: dict[int, int] = {}
     for grad in grads:
         filled[id(grad.base)] = filled.get(id(grad.base), 0) + grad.size

@@ -1,8 +1,9 @@
 """One array for the gradients of many parameters.
 
-A model has dozens of small arrays; ten NumPy calls on each cost more than the arithmetic. So an optimiser keeps gradients
-and moments in flat arrays, and each parameter's gradient has its home in the flat one: backward writes it there.
-Values stay where they are. A gradient that somebody assigned, or that another optimiser houses, is copied in before a step.
+A model has dozens of small arrays; ten NumPy calls on each cost more than the arithmetic. So an optimiser keeps
+gradients and moments in flat arrays, and each parameter's gradient has its home in the flat one: backward writes it
+there. Values stay where they are. A gradient that somebody assigned, or that another optimiser houses, is copied in
+before a step.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ class FlatParameters:
             yield begin, last
 
     def apply(self, first: int, last: int, compute: Callable[[slice], None], decay: float = 1.0) -> None:
-        """Fill `update` piece by piece by `compute(slice)`, then p = p * decay - update for parameters first to last."""
+        """Fill `update` in pieces by `compute(slice)`, then p = p * decay - update, for parameters first to last."""
         start, end = self.spans[first][0], self.spans[last - 1][1]
         for piece in range(start, end, PIECE):
             compute(slice(piece, min(piece + PIECE, end)))

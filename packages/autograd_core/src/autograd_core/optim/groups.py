@@ -36,8 +36,8 @@ class Optimizer:
     Parameters
     ----------
     params : iterable of Parameter, or of groups
-        A group is a dict with "params" and settings of its own, such as "lr" or "weight_decay". A parameter given twice is
-        used once. Frozen parameters, and those without a gradient, are skipped by `step`.
+        A group is a dict with "params" and settings of its own, such as "lr" or "weight_decay". A parameter given twice
+        is used once. Frozen parameters, and those without a gradient, are skipped by `step`.
     defaults : dict
         Settings of groups that do not say otherwise.
 

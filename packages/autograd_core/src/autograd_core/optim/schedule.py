@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class WarmupCosine:
-    """Learning rate by step, counted from 0: up in `warmup_steps` steps, then half a cosine down to `lr_min`, then held.
+    """Learning rate by step, counted from 0: up in `warmup_steps` steps, half a cosine down to `lr_min`, then held.
 
     Parameters
     ----------
@@ -19,8 +19,8 @@ class WarmupCosine:
 
     Notes
     -----
-    lr(s) = lr_max (s + 1)/W for s < W, else lr_min + (lr_max - lr_min)(1 + cos(π min(1, (s - W)/(N - W))))/2: no step is
-    spent at rate 0, and the peak is reached at s = W - 1.
+    lr(s) = lr_max (s + 1)/W for s < W, else lr_min + (lr_max - lr_min)(1 + cos(π min(1, (s - W)/(N - W))))/2: no step
+    is spent at rate 0, and the peak is reached at s = W - 1.
 
     References
     ----------
