@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -62,6 +63,16 @@ class DeadUnits:
     def fraction(self) -> float | None:
         """Return the share of dead units in [0, 1]; None where no real token was observed."""
         return None if self.suspects is None else self.suspects.size / self.width
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return width and suspects as JSON values."""
+        return {"width": self.width, "suspects": None if self.suspects is None else self.suspects.tolist()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from what `state_dict` returned."""
+        suspects = state["suspects"]
+        self.width = state["width"]
+        self.suspects = None if suspects is None else np.array(suspects, dtype=np.intp)
 
     def reset(self) -> None:
         """Suspect every unit again."""

@@ -37,10 +37,10 @@ import numpy as np
 import numpy.typing as npt
 from autograd_core import GELU, HookHandle, Module, Parameter, ReLU, Tensor, after_backward, is_grad_enabled
 
-from minitrain.dead_units import DeadUnits
-from minitrain.matrices import WatchedMatrix
-from minitrain.moments import Array, Meter, State, absorb, describe, merge, welford_update
-from minitrain.selection import Selection, name_parameters
+from .dead_units import DeadUnits
+from .matrices import WatchedMatrix
+from .moments import Array, Meter, State, absorb, describe, merge, welford_update
+from .selection import Selection, name_parameters
 
 __all__ = ["FirstNonFinite", "HookHandle", "Inspector", "merge", "welford_update"]
 
@@ -344,6 +344,54 @@ class Inspector:
                 module.dead.reset()
         for matrix in self._matrices.values():
             matrix.forget()
+
+    # ------------------------------------------------------------------ resuming
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what a resumed run needs to go on bit-identically: JSON values (floats may be non-finite).
+
+        To be taken between two steps. The padding mask is not part of it.
+        """
+        return {
+            "closed_steps": self._closed_steps,
+            "measured": self._measured,
+            "first_non_finite": None if self.first_non_finite is None else list(self.first_non_finite),
+            "stats": {name: dict(state) for name, state in self.stats.items()},
+            "dead_units": {
+                name: each.dead.state_dict() for name, each in self._modules.items() if each.dead is not None
+            },
+            "matrices": {name: matrix.state_dict() for name, matrix in self._matrices.items()},
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from what `state_dict` returned. Watch the same names first.
+
+        Raises
+        ------
+        ValueError
+            If other names are watched; nothing is changed then.
+        """
+        if state["stats"].keys() != self.stats.keys():
+            unlike = sorted(state["stats"].keys() ^ self.stats.keys())
+            raise ValueError(
+                f"Inspector: a state fits the names it was taken from; {unlike[0]!r} is in one of the two only. "
+                "Call watch() with the same patterns on the same model first."
+            )
+        self._closed_steps = state["closed_steps"]
+        self._observing = self._closed_steps % self.every == 0
+        self._measured = state["measured"]
+        place = state["first_non_finite"]
+        self.first_non_finite = None if place is None else FirstNonFinite(*place)
+        self.reset()
+        for name, numbers in state["stats"].items():
+            self.stats[name].update(numbers)
+        for name, units in state["dead_units"].items():
+            dead = self._modules[name].dead
+            if dead is not None:
+                dead.load_state_dict(units)
+        for name, numbers in state["matrices"].items():
+            self._matrices[name].load_state_dict(numbers)
+        self._update_open = False
 
     # ------------------------------------------------------------------ what the hooks do
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 from autograd_core import Parameter
 
-from minitrain.moments import norm
-from minitrain.spectral import SpectralNorm
+from .moments import norm
+from .spectral import SpectralNorm
 
 
 class WatchedMatrix:
@@ -47,6 +50,15 @@ class WatchedMatrix:
     def forget(self) -> None:
         """Forget the update ratio."""
         self.update_ratio = None
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return update ratio and the state of the spectral norm as JSON values."""
+        return {"update_ratio": self.update_ratio, "spectral": self.spectral.state_dict()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from what `state_dict` returned."""
+        self.update_ratio = state["update_ratio"]
+        self.spectral.load_state_dict(state["spectral"])
 
     def spectral_norm(self) -> float | None:
         """Return the spectral norm of the weights as they are now."""

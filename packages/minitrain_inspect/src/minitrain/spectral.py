@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -123,6 +123,19 @@ class SpectralNorm:
                 break
         self.block = block.astype(np.float64)
         return math.sqrt(max(square, 0.0)) * scale
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return block and generator as JSON values."""
+        return {
+            "block": None if self.block is None else self.block.tolist(),
+            "rng": self.rng.bit_generator.state,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from what `state_dict` returned."""
+        block = state["block"]
+        self.block = None if block is None else np.array(block, dtype=np.float64)
+        self.rng.bit_generator.state = state["rng"]
 
     def _begin(self, n: int) -> Array:
         """Return an orthonormal block (n, k): warm vectors, stirred from the middle on, and random ones to fill it."""
