@@ -134,7 +134,8 @@ class Embedding(Module):
             If the table holds NaN or infinite values.
         """
         rows = read_pair(path)
-        embedding = cls(*rows.shape, init_scale=0.0, dtype=rows.dtype)
+        num_embeddings, embedding_dim = rows.shape
+        embedding = cls(num_embeddings, embedding_dim, init_scale=0.0, dtype=rows.dtype)
         embedding.E.value = rows  # the constructor's values go; assignment copies
         return embedding
 

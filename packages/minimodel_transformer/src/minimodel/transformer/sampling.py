@@ -119,11 +119,13 @@ class Sampler:
             As `probabilities`.
         """
         p = self.probabilities(logits)
+        picked: npt.NDArray[np.int64]
         if self.temperature == 0.0:
-            return p.argmax(axis=-1)
+            picked = p.argmax(axis=-1)
+            return picked
         # The inverse of the distribution function. Dividing by its last entry makes that exactly 1, which the draw
         # never reaches, so that rounding cannot select an id past the end or one of probability 0.
         cumulative = np.cumsum(p, axis=-1)
         cumulative /= cumulative[..., -1:]
-        picked: npt.NDArray[np.int64] = (cumulative <= rng.random(p.shape[:-1])[..., None]).sum(axis=-1)
+        picked = (cumulative <= rng.random(p.shape[:-1])[..., None]).sum(axis=-1)
         return picked
