@@ -19,6 +19,7 @@ from .grad_mode import is_grad_enabled, no_grad
 from .graph import after_backward
 from .hooks import HookHandle
 from .layers import GELU, Dropout, Linear, ReLU, Sequential
+from .memory import reuse_freed_memory
 from .module import Module
 from .parameter import Parameter
 from .tensor import Tensor
@@ -45,3 +46,5 @@ __all__ = [
     "optim",
     "testing",
 ]
+
+reuse_freed_memory()

@@ -28,8 +28,8 @@ class Node:
         Name of the operation, for messages.
     parents : tuple of Node, Tensor or None
         Where the cotangents go: to another node, to a leaf tensor, or nowhere.
-    versions : tuple of int
-        The version of each parent that is a leaf at recording time (0 for others).
+    leaves : tuple of (Tensor, int)
+        Every leaf tensor that was read, data and frozen parameters too, and its version at recording time.
     vjp : callable or None
         None once the graph was freed.
     depth : int
@@ -42,30 +42,25 @@ class Node:
         Only in `debug()`: arrays the vjp reads, each with a copy taken at recording time.
     """
 
-    __slots__ = ("op", "parents", "versions", "vjp", "depth", "shape", "dtype", "aliases", "guards", "__weakref__")
+    __slots__ = ("op", "parents", "leaves", "vjp", "depth", "shape", "dtype", "aliases", "guards", "__weakref__")
 
     def __init__(self, op: str, parents: tuple[Tensor, ...], value: Array, vjp: Vjp, aliases: bool) -> None:
         edges: list[Node | Tensor | None] = []
-        versions: list[int] = []
+        leaves: list[tuple[Tensor, int]] = []
         self.depth: int
         depth = 0
         for parent in parents:
-            if not parent._requires_grad:
-                edges.append(None)
-                versions.append(0)
-                continue
             node = parent._node
             if node is None:
-                edges.append(parent)
-                versions.append(parent._version)
+                edges.append(parent if parent._requires_grad else None)
+                leaves.append((parent, parent._version))
             else:
                 edges.append(node)
-                versions.append(0)
                 if node.depth > depth:
                     depth = node.depth
         self.op = op
         self.parents: tuple[Node | Tensor | None, ...] = tuple(edges)
-        self.versions = tuple(versions)
+        self.leaves = tuple(leaves)
         self.vjp: Vjp | None = vjp
         self.depth = depth + 1
         self.shape = value.shape
@@ -142,13 +137,16 @@ def run_backward(root: Tensor, gradient: Array, retain_graph: bool) -> None:
         for node in order:
             node.vjp = None
             node.parents = ()
+            node.leaves = ()
             node.guards = None
     _deliver(leaves)
 
 
 def _collect(root: Node) -> list[Node]:
     """Return the nodes reachable from `root`, deepest first, after checking that each can still run."""
-    seen = {root}
+    # A dict, not a set: nodes of one depth then run in the order found, not in that of their addresses. Sums of floats
+    # depend on the order, and the same seed must give the same bits.
+    seen = {root: None}
     stack = [root]
     while stack:
         node = stack.pop()
@@ -158,17 +156,15 @@ def _collect(root: Node) -> list[Node]:
                 f"this one was run before (at operation '{node.op}'). "
                 "Call backward(retain_graph=True) the first time, or compute the value again."
             )
-        for parent, version in zip(node.parents, node.versions, strict=True):
-            if parent is None:
-                continue
-            if isinstance(parent, Node):
-                if parent not in seen:
-                    seen.add(parent)
-                    stack.append(parent)
-            elif parent._version != version:
+        for parent in node.parents:
+            if isinstance(parent, Node) and parent not in seen:
+                seen[parent] = None
+                stack.append(parent)
+        for leaf, version in node.leaves:
+            if leaf._version != version:
                 raise RuntimeError(
                     "backward: a parameter must not change between the forward that used it and backward; "
-                    f"{parent._describe()} changed after operation '{node.op}' used it. "
+                    f"{leaf._describe()} changed after operation '{node.op}' used it. "
                     "Call backward before the optimiser's step, load_state_dict or assignment, "
                     "or run the forward again."
                 )
@@ -195,10 +191,11 @@ def _add(a: Array, own_a: bool, b: Array, own_b: bool) -> tuple[Array, bool]:
 
 
 def _deliver(leaves: dict[int, tuple[Tensor, Array, bool]]) -> None:
-    """Accumulate into `.grad` of every leaf, then run the gradient hooks, each leaf's once."""
-    for leaf, grad, own in leaves.values():
+    """Accumulate into `.grad` of every leaf not frozen since, then run the gradient hooks, each leaf's once."""
+    awake = [entry for entry in leaves.values() if entry[0]._requires_grad]
+    for leaf, grad, own in awake:
         leaf._accumulate(grad, own)
-    hooked = [leaf for leaf, _, _ in leaves.values() if leaf._has_grad_hooks()]
+    hooked = [leaf for leaf, _, _ in awake if leaf._has_grad_hooks()]
     if not hooked:
         return
     callbacks: dict[Callable[[], None], None] = {}
