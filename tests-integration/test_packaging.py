@@ -107,9 +107,9 @@ def test_a_path_install_brings_exactly_the_declared_closure(distribution: str, t
     check_closure(python, distribution)
     succeed("uv", "pip", "check", "--python", python)
     # Outside the checkout, so that the installed files are what is imported.
-    name = IMPORT_NAMES[distribution]
     program = (
-        f"import {name} as p, pathlib; print(p.__version__, (pathlib.Path(p.__file__).parent / 'py.typed').is_file())"
+        f"import {IMPORT_NAMES[distribution]} as p, {IMPORT_NAMES[distribution]}.__about__ as about, pathlib\n"
+        "print(about.__version__, (pathlib.Path(p.__file__).parent / 'py.typed').is_file())"
     )
     assert succeed(python, "-W", "error", "-c", program, cwd=tmp_path) == "0.1.0 True\n"
 
