@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .arrays import Array
+
 if TYPE_CHECKING:
     from .graph import Node
 
@@ -34,5 +36,8 @@ def guard(node: Node) -> None:
     """Remember, inside `debug()`, copies of the arrays that the node's vjp closes over."""
     if _guarding.get():
         cells = getattr(node.vjp, "__closure__", None) or ()
-        arrays = [cell.cell_contents for cell in cells if isinstance(cell.cell_contents, np.ndarray)]
+        arrays: list[Array] = []
+        for content in [cell.cell_contents for cell in cells]:
+            kept = content if isinstance(content, tuple) else (content,)  # attention keeps its arrays in one tuple
+            arrays.extend(array for array in kept if isinstance(array, np.ndarray))
         node.guards = tuple((array, array.copy()) for array in arrays)

@@ -94,7 +94,7 @@ def run_backward(root: Tensor, gradient: Array, retain_graph: bool) -> None:
     Raises
     ------
     RuntimeError
-        If part of the graph was freed by an earlier backward, or a parameter changed since it was used.
+        If part of the graph was freed by an earlier backward, or a leaf changed since it was used.
     """
     if root._node is None:
         _deliver({id(root): (root, gradient, False)})
@@ -163,7 +163,7 @@ def _collect(root: Node) -> list[Node]:
         for leaf, version in node.leaves:
             if leaf._version != version:
                 raise RuntimeError(
-                    "backward: a parameter must not change between the forward that used it and backward; "
+                    "backward: parameters and inputs must not change between the forward that used them and backward; "
                     f"{leaf._describe()} changed after operation '{node.op}' used it. "
                     "Call backward before the optimiser's step, load_state_dict or assignment, "
                     "or run the forward again."

@@ -1,11 +1,11 @@
 """Tell glibc's allocator that arrays come and go.
 
-A training step makes a few megabytes of arrays and drops them. By default glibc fetches each array of 128 KiB and more from the
-kernel and gives it back when freed, so every step pays for fresh pages: a third to a half of a small model's step. Its
-threshold adapts: freeing a large block once raises it to that block's size, for this process, and from then on freed memory is
-reused. So one block just below the adaptation's limit (32 MiB) is taken and freed. It is never written to, so it costs
-no memory and a few microseconds; other allocators ignore it. What it costs: up to 64 MiB of freed memory stays with the
-process.
+A training step makes a few megabytes of arrays and drops them. By default glibc fetches each array of 128 KiB and more
+from the kernel and gives it back when freed, so every step pays for fresh pages: a third to a half of a small model's
+step. Its threshold adapts: freeing a large block once raises it to that block's size, for this process, and from then
+on freed memory is reused. So one block just below the adaptation's limit (32 MiB) is taken and freed. It is never
+written to, so it costs no memory and a few microseconds; other allocators ignore it. What it costs: up to 64 MiB of
+freed memory stays with the process.
 """
 
 from __future__ import annotations

@@ -130,11 +130,11 @@ class Tensor:
         return self._grad
 
     @grad.setter
-    def grad(self, new: npt.ArrayLike | None) -> None:
+    def grad(self, new: npt.ArrayLike | Tensor | None) -> None:
         if new is None:
             self._grad = None
             return
-        array = np.asarray(new)
+        array = new._value if isinstance(new, Tensor) else np.asarray(new)
         if array.shape != self._value.shape or array.dtype != self._value.dtype:
             raise ValueError(
                 f"grad: an assigned gradient must have the tensor's shape and dtype, {self._value.shape} "

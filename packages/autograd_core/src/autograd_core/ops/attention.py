@@ -29,7 +29,7 @@ class _Attended(NamedTuple):
     inverse: Array  # (..., Tq, 1), one over the row sums, 0 for a row that sees no key
     out: Array  # (..., Tq, K)
     visible: Array | None  # broadcasts to (..., Tq, Tk); None if every key is seen
-    polluted: bool  # a key or value, seen or not, holds NaN or inf
+    polluted: bool  # a query, key or value, seen or not, holds NaN or inf
 
 
 @lru_cache(maxsize=32)
@@ -68,7 +68,8 @@ def _attend(q: Array, k: Array, v: Array, causal: bool, key_mask: BoolArray | No
         scores = np.matmul(q, k.swapaxes(-1, -2))
         visible, factor = _visible(causal, key_mask, scores)
         safe = _SAFE.get(scores.dtype, 8.0)
-        if scores.size and scores.max() <= safe and scores.min() >= -safe:
+        mild = scores.size > 0 and scores.max() <= safe and scores.min() >= -safe
+        if mild:
             weights = np.exp(scores, out=scores)
             if factor is not None:
                 weights *= factor
@@ -86,6 +87,8 @@ def _attend(q: Array, k: Array, v: Array, causal: bool, key_mask: BoolArray | No
             sees_it = np.matmul(seen, (~np.isfinite(v)).astype(v.dtype)) > 0
             np.copyto(out, np.where(sees_it, out, clean))
         out *= inverse
+        # A masked key that is not finite leaves no trace in `out`, but one in the scores: they were not mild.
+        polluted = polluted or not (mild or bool(np.isfinite(k).all()))
     return _Attended(q, k, v, weights, inverse, out, visible, polluted)
 
 
@@ -101,10 +104,14 @@ def _exp_by_row(scores: Array, visible: Array | None, safe: float) -> Array:
 def _attend_vjp(saved: _Attended, grad: Array, grad_q: Array, grad_k: Array, grad_v: Array, scale: float) -> None:
     """Write the cotangents of the unscaled q, of k and of v into the given arrays."""
     q, k, v, weights, inverse, out, visible, polluted = saved
+    if polluted:
+        # 0 * NaN is NaN: what is masked, and every query that nothing depends on, is taken out before the products.
+        zero = np.zeros((), out.dtype)
+        matters = (grad != 0).any(axis=-1, keepdims=True)  # (..., Tq, 1)
+        q, weights, inverse, out = (np.where(matters, a, zero) for a in (q, weights, inverse, out))
+        k, v = (np.where(np.isfinite(a), a, zero) for a in (k, v))
     g = grad * inverse
     delta = np.vecdot(g, out)[..., None]  # (..., Tq, 1)
-    if polluted:
-        k, v = (np.where(np.isfinite(a), a, np.zeros((), a.dtype)) for a in (k, v))
     grad_scores = np.matmul(g, v.swapaxes(-1, -2))  # (..., Tq, Tk)
     grad_scores -= delta
     grad_scores *= weights
@@ -211,10 +218,15 @@ def self_attention(
     Returns
     -------
     Tensor, shape (T, D) or (B, T, D)
+
+    Raises
+    ------
+    ValueError, TypeError
+        For shapes that do not fit; for a key_mask that is not boolean.
     """
     qkv = as_tensor(qkv)
     shape = qkv.shape
-    if qkv.ndim not in (2, 3) or shape[-1] % (3 * n_heads):
+    if qkv.ndim not in (2, 3) or n_heads < 1 or shape[-1] % (3 * n_heads):
         raise ValueError(
             f"self_attention: qkv must be (T, 3D) or (B, T, 3D) with D divisible by n_heads; "
             f"got {shape} and n_heads={n_heads}."
@@ -235,7 +247,7 @@ def self_attention(
         q = packed[:, :, 0] * scale  # (B, T, H, K)
         k = packed[:, :, 1]
     else:
-        turn = _rope_tables(rope, dtype)
+        turn = _rope_tables(rope, (batch, length, d_head), dtype)
         rotated = np.empty((batch, length, 2, n_heads, d_head), dtype)
         _rotate(packed[:, :, :2], *turn, out=rotated)
         q, k = rotated[:, :, 0], rotated[:, :, 1]
@@ -261,9 +273,18 @@ def _heads(x: Array) -> Array:
     return x.transpose(0, 2, 1, 3)
 
 
-def _rope_tables(rope: tuple[Array, Array], dtype: np.dtype[np.generic]) -> tuple[Array, Array]:
-    """Return cos and sin shaped to broadcast over (B, T, 2, H, K/2)."""
+def _rope_tables(
+    rope: tuple[Array, Array], sizes: tuple[int, int, int], dtype: np.dtype[np.generic]
+) -> tuple[Array, Array]:
+    """Return cos and sin shaped to broadcast over (B, T, 2, H, K/2); `sizes` are B, T and K."""
+    batch, length, d_head = sizes
     cos, sin = (np.asarray(table, dtype) for table in rope)
+    table = (length, d_head // 2)
+    if d_head % 2 or cos.shape not in (table, (batch, *table)) or sin.shape != cos.shape:
+        raise ValueError(
+            f"self_attention: rope needs an even head width, and cos and sin (T, K/2) = {table} or (B, T, K/2); "
+            f"got head width {d_head}, cos {cos.shape}, sin {sin.shape}."
+        )
     if cos.ndim == 2:
         cos, sin = cos[None], sin[None]
     return cos[:, :, None, None, :], sin[:, :, None, None, :]

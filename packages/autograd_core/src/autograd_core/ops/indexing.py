@@ -53,12 +53,16 @@ def embedding(weight: Operand, ids: npt.ArrayLike | Tensor) -> Tensor:
         If `ids` are not integers; bool too, which NumPy would read as a mask of rows.
     IndexError
         If an id is outside [0, V), negative ones too, naming the first, its position and the range.
+    ValueError
+        If `weight` has not two axes.
 
     Notes
     -----
     VJP  ∂weight[v] = Σ over positions with id v of grad_out: the sum `np.add.at` defines, accumulated in float64.
     """
     weight = as_tensor(weight)
+    if weight.ndim != 2:
+        raise ValueError(f"embedding: weight must be (V, D); got {weight.shape}.")
     rows, width = weight.shape
     picked = checked_ids(ids, rows)
     dtype = weight.dtype

@@ -82,7 +82,10 @@ def _extreme(x: Operand, axis: Axis, keepdims: bool, *, largest: bool) -> Tensor
     out = np.asarray(value.max(axis=axes, keepdims=keepdims) if largest else value.min(axis=axes, keepdims=keepdims))
 
     def vjp(grad_out: Array) -> tuple[Array]:
-        winners = value == out.reshape(kept)
+        top = out.reshape(kept)
+        winners = value == top
+        if np.isnan(top).any():
+            winners |= np.isnan(value) & np.isnan(top)  # NaN won the forward and takes the gradient
         share = grad_out.reshape(kept) / winners.sum(axis=axes, keepdims=True).astype(grad_out.dtype)
         return (winners * share,)
 

@@ -115,11 +115,13 @@ def split(x: Operand, indices_or_sections: int | Sequence[int] | IntArray, axis:
     x = as_tensor(x)
     shape, dtype = x.shape, x.dtype
     parts = np.split(x.value, indices_or_sections, axis=axis)
-    starts = np.cumsum([0] + [part.shape[axis] for part in parts])
+    # Where each part was cut, from the same split of the positions: indices may be negative, or overlap.
+    places = np.split(np.arange(shape[axis]), indices_or_sections)
 
-    def cut(part: Array, start: int) -> Tensor:
+    def cut(part: Array, positions: IntArray) -> Tensor:
+        start = int(positions[0]) if positions.size else 0
         place = [slice(None)] * len(shape)
-        place[axis] = slice(start, start + part.shape[axis])
+        place[axis] = slice(start, start + positions.size)
         where = tuple(place)
 
         def vjp(grad_out: Array) -> tuple[Array]:
@@ -129,4 +131,4 @@ def split(x: Operand, indices_or_sections: int | Sequence[int] | IntArray, axis:
 
         return Tensor.from_op(part, (x,), vjp, "split")
 
-    return [cut(part, int(start)) for part, start in zip(parts, starts, strict=False)]
+    return [cut(part, positions) for part, positions in zip(parts, places, strict=True)]

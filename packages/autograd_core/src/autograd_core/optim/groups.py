@@ -51,12 +51,16 @@ class Optimizer:
 
     def __init__(self, params: Iterable[Parameter] | Iterable[Mapping[str, Any]], defaults: dict[str, Any]) -> None:
         entries: list[Any] = list(params)
-        if not entries:
-            raise ValueError(f"{type(self).__name__}: needs at least one parameter; got none.")
-        groups = entries if isinstance(entries[0], Mapping) else [{"params": entries}]
+        groups = entries if any(isinstance(entry, Mapping) for entry in entries) else [{"params": entries}]
         seen: set[int] = set()
         self.param_groups: list[ParameterGroup] = []
         for group in groups:
+            if not isinstance(group, Mapping) or "params" not in group:
+                raise TypeError(
+                    f'{type(self).__name__}: a group is a dict with "params"; got '
+                    f"{sorted(group) if isinstance(group, Mapping) else type(group).__name__}. "
+                    "Give parameters alone, or groups alone."
+                )
             unknown = sorted(group.keys() - defaults.keys() - {"params"})
             if unknown:
                 raise ValueError(f"{type(self).__name__}: a group may set {sorted(defaults)}; got unknown {unknown}.")
@@ -72,6 +76,8 @@ class Optimizer:
                     own.append(parameter)
             self.param_groups.append({**defaults, **group, "params": own})
             self._check(self.param_groups[-1])
+        if not seen:
+            raise ValueError(f"{type(self).__name__}: needs at least one parameter; got none.")
 
         # One flat array a dtype over all groups; `_ranges` says which stretch of it is which group's.
         self._flats: list[FlatParameters] = []
