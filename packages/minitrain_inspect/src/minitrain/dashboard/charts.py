@@ -1,0 +1,290 @@
+"""Series in, charts out: the Plotly figure, and what the page needs beside it (list entries, both languages, a table).
+
+`line_chart` draws a handful of named series, `layer_chart` one statistic of any number of layers. Both follow the same
+rules for what is not there: unmeasured points are skipped, missing ones break the line, those that were not finite
+break it and get a cross.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import plotly.graph_objects as go
+
+from .decimate import Line, Point
+from .series import LayerSeries
+from .style import LIGHT, base_layout
+from .text import (
+    BAD_ROWS,
+    FIRST,
+    HIGHEST,
+    INNER_BAND,
+    LAST,
+    LOWEST,
+    MEDIAN,
+    NAME,
+    NOT_FINITE,
+    NOT_OBSERVED,
+    OUTER_BAND,
+    ROWS_BAD,
+    STEPS_AXIS,
+    TABLE_OF_LAYERS,
+    Text,
+    number,
+    plain,
+)
+from .traces import band_traces, cross_trace, is_floored, line_trace, log_floor
+
+ALL_DRAWN = 12  # up to here a chart shows every layer; beyond, bands and a choice
+PICKED = 5
+_LEAST_TOP = 0.2  # of an axis of fractions: a hair above zero must not fill the chart
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One row of a chart's list: what it is called, which traces it shows, whether they are shown at first."""
+
+    name: Text
+    traces: tuple[int, ...]
+    kind: str  # "line", "fixed" (keeps its colour), "inner", "outer", or "absent"
+    slot: int | None
+    shown: bool
+    note: Text | None = None
+    dashed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Numbers to unfold; cells are names, numbers as text, or both languages."""
+
+    caption: Text
+    header: tuple[Text, ...]
+    rows: list[tuple[Text | str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A figure and its surroundings; `names` has one text a trace. The figure is in English; the page swaps."""
+
+    key: str
+    label: Text
+    figure: go.Figure
+    names: tuple[Text, ...]
+    y_title: Text
+    entries: tuple[Entry, ...]
+    many: bool
+    floored: bool
+    table: Table
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A series of `line_chart`; `dashed` for what is compared with, a baseline."""
+
+    name: Text
+    line: Line
+    dashed: bool = False
+
+
+def line_chart(
+    key: str,
+    label: Text,
+    series: Sequence[Named],
+    y_title: Text,
+    table: Table,
+    *,
+    until: int,
+    log: bool = False,
+) -> Chart:
+    """Chart of a few named series on one axis.
+
+    Parameters
+    ----------
+    key : str
+        Identifies the chart in the page.
+    series : sequence of Named
+        Drawn in this order; a series without values is left out.
+    y_title : Text
+        Quantity and unit of the y axis.
+    until : int
+        Last step of the run: the x axis ends there in every chart, so that a step has one place down the page.
+    log : bool
+        Logarithmic y axis; values of 0 and below then stand on a labelled floor.
+    """
+    shown = [named for named in series if named.line.first or named.line.not_finite]
+    floor = log_floor(named.line for named in shown) if log else None
+    traces: list[dict[str, Any]] = []
+    names: list[Text] = []
+    entries: list[Entry] = []
+    crosses: list[tuple[int, float | None, str]] = []
+    for slot, named in enumerate(shown):
+        trace = line_trace(named.name.en, named.line, slot, floor)
+        if named.dashed:
+            trace["line"]["dash"] = "dash"
+            trace["mode"] = "lines" if len(named.line.steps) > 1 else "markers"
+            trace["meta"]["dash"] = "dash"
+        traces.append(trace)
+        names.append(named.name)
+        entries.append(Entry(named.name, (slot,), "line", slot, True, dashed=named.dashed))
+        crosses += [(step, height, named.name.en) for step, height in named.line.marks]
+    if crosses:
+        traces.append(cross_trace(crosses, floor))
+        names.append(NOT_FINITE)
+    figure = _figure(traces, y_title, floor, until=until, log=log, floored=is_floored(floor, (n.line for n in shown)))
+    figure.update_layout(hovermode="x unified" if len(shown) > 1 else "closest")
+    return Chart(
+        key, label, figure, tuple(names), y_title, tuple(entries), False,
+        is_floored(floor, (named.line for named in shown)), table,
+    )  # fmt: skip
+
+
+def layer_chart(
+    key: str,
+    label: Text,
+    layers: LayerSeries,
+    y_title: Text,
+    *,
+    until: int,
+    log: bool = False,
+    fraction: bool = False,
+) -> Chart:
+    """Chart of one statistic of many layers: all of them, or bands and a choice when there are more than `ALL_DRAWN`.
+
+    Every observed layer is a trace, hidden ones too, so that the page only has to show it. Values are written with
+    seven significant digits.
+
+    Parameters
+    ----------
+    fraction : bool
+        The axis runs from 0 to 1.
+    log, key, y_title, until
+        As in `line_chart`.
+    """
+    observed = layers.observed
+    many = len(observed) > ALL_DRAWN
+    floor = log_floor(observed.values()) if log else None
+    picked = farthest(observed, PICKED, log=log) if many else list(observed)
+    traces: list[dict[str, Any]] = []
+    names: list[Text] = []
+    entries: list[Entry] = []
+    if many:
+        traces += band_traces(layers.band, floor)
+        names += [OUTER_BAND, OUTER_BAND, INNER_BAND, INNER_BAND, MEDIAN]
+        entries = [
+            Entry(MEDIAN, (4,), "fixed", None, True),
+            Entry(INNER_BAND, (2, 3), "inner", None, True),
+            Entry(OUTER_BAND, (0, 1), "outer", None, True),
+        ]
+    crosses: list[tuple[int, float | None, str]] = []
+    for name, line in observed.items():
+        slot = picked.index(name) if name in picked else None
+        trace = line_trace(name, line, slot, floor, digits=7)
+        if slot is None:
+            trace["visible"] = False
+        note = ROWS_BAD.fill(rows=line.not_finite) if line.not_finite else None
+        entries.append(Entry(plain(name), (len(traces),), "line", slot, slot is not None, note))
+        traces.append(trace)
+        names.append(plain(name))
+        crosses += [(step, height, name) for step, height in line.marks[:1]]
+    entries += [Entry(plain(name), (), "absent", None, False, NOT_OBSERVED) for name in layers.unobserved]
+    if crosses:
+        traces.append(cross_trace(crosses, floor))
+        names.append(NOT_FINITE)
+    floored = is_floored(floor, observed.values())
+    figure = _figure(traces, y_title, floor, until=until, log=log, floored=floored)
+    figure.update_layout(hovermode="closest")
+    if fraction:
+        highest = max((line.high.value for line in observed.values() if line.high), default=0.0)
+        figure.update_yaxes(range=[-0.02 * (top := max(_LEAST_TOP, 1.08 * highest)), top])
+    elif not log:
+        figure.update_yaxes(rangemode="tozero")
+    return Chart(
+        key,
+        label,
+        figure,
+        tuple(names),
+        y_title,
+        tuple(entries),
+        many,
+        floored,
+        _layer_table(observed, layers.unobserved),
+    )
+
+
+def farthest(lines: Mapping[str, Line], how_many: int, *, log: bool) -> list[str]:
+    """Names of the lines whose last value is farthest from the median of the last values, in the order of `lines`.
+
+    Distance is the logarithm of the ratio on a log axis, the difference on a linear one; what was not finite comes
+    first, and a zero is infinitely far on a log axis.
+    """
+    last = {name: line.last.value for name, line in lines.items() if line.last is not None}
+    middle = sorted(last.values())[len(last) // 2] if last else 0.0
+
+    def distance(name: str) -> float:
+        if lines[name].not_finite or name not in last:
+            return math.inf
+        if not log:
+            return abs(last[name] - middle)
+        if last[name] <= 0 or middle <= 0:
+            return 0.0 if last[name] == middle else math.inf
+        return abs(math.log(last[name] / middle))
+
+    chosen = set(sorted(lines, key=distance, reverse=True)[:how_many])
+    return [name for name in lines if name in chosen]
+
+
+def _figure(
+    traces: list[dict[str, Any]], y_title: Text, floor: float | None, *, until: int, log: bool, floored: bool
+) -> go.Figure:
+    layout = base_layout()
+    layout["xaxis"]["range"] = [0, until * 1.004]
+    layout["xaxis"]["title"]["text"] = STEPS_AXIS.en
+    layout["yaxis"]["title"]["text"] = y_title.en
+    if log:
+        # Without a format of its own a log axis labels 0.002 as a bare "2".
+        layout["yaxis"] |= {"type": "log", "tickformat": "~g", "nticks": _log_ticks(traces)}
+        layout["yaxis"]["minor"] = {"ticks": "outside", "ticklen": 2}
+    else:
+        layout["yaxis"] |= {"exponentformat": "power"}
+    if floored:
+        line = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": floor, "y1": floor}
+        layout["shapes"] = [line | {"line": {"dash": "dot", "width": 1.5, "color": LIGHT["quiet"]}}]
+        layout["annotations"] = [
+            {
+                "text": "0",
+                "xref": "paper",
+                "x": 1,
+                "xanchor": "right",
+                "y": math.log10(floor or 1.0),
+                "yanchor": "bottom",
+            }
+            | {"showarrow": False, "font": {"size": 12}}
+        ]
+    return go.Figure({"data": traces, "layout": layout})
+
+
+def _log_ticks(traces: Sequence[Mapping[str, Any]]) -> int:
+    """How many ticks to ask for, so that Plotly labels 1-2-5 or whole decades and never every digit, which overlap."""
+    values = [value for trace in traces for value in trace["y"] if value is not None and value > 0]
+    decades = math.log10(max(values) / min(values)) if values else 0.0
+    return 3 if decades < 1.5 else 4
+
+
+def _layer_table(observed: Mapping[str, Line], unobserved: Sequence[str]) -> Table:
+    def at(point: Point | None) -> str:
+        return "–" if point is None else f"{number(point.value)} ({point.step})"
+
+    rows: list[tuple[Text | str, ...]] = [
+        (
+            name,
+            number(line.first.value if line.first else None),
+            number(line.last.value if line.last else None),
+            at(line.low),
+            at(line.high),
+            str(line.not_finite),
+        )
+        for name, line in observed.items()
+    ]
+    rows += [(name, NOT_OBSERVED, "", "", "", "") for name in unobserved]
+    return Table(TABLE_OF_LAYERS, (NAME, FIRST, LAST, LOWEST, HIGHEST, BAD_ROWS), rows)

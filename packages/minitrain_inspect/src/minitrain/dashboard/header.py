@@ -1,0 +1,185 @@
+"""The head of the page: how the run ended, what ran, the final numbers, and every setting to unfold.
+
+Each function takes what the run folder holds and leaves out what it does not hold.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .charts import Table
+from .record import Record, flattened
+from .series import RunSeries
+from .text import NATS, Text, count, duration, joined, number, plain
+
+
+@dataclass(frozen=True, slots=True)
+class KeyFigure:
+    """One of the final numbers: what it is, the number, and what it compares with."""
+
+    label: Text
+    value: Text
+    aside: Text | None = None
+
+
+def status(record: Record, series: RunSeries) -> Text:
+    """How the run ended, or that it did not."""
+    if record.finished:
+        return Text("Finished after {steps} steps.", "Terminada tras {steps} pasos.").fill(
+            steps=count(_steps(record, series) or 0)
+        )
+    if series.last_step is None:
+        return Text("Unfinished: nothing has been logged yet.", "Sin terminar: aún no se ha registrado nada.")
+    planned = record.planned_steps
+    of = Text(" of {steps}", " de {steps}").fill(steps=count(planned)) if planned else plain("")
+    return Text(
+        "Unfinished: stopped, killed or still running; the last row is of step {step}{of}.",
+        "Sin terminar: detenida, interrumpida o aún en marcha; la última fila es del paso {step}{of}.",
+    ).fill(step=count(series.last_step), of=of)
+
+
+def warnings(record: Record, series: RunSeries) -> list[Text]:
+    """What a reader must know before believing the page: files that cannot be read, the first number not finite."""
+    said = [
+        Text("{name} cannot be read and is left out.", "{name} no se puede leer y se omite.").fill(name=name)
+        for name in record.unreadable
+    ]
+    if series.not_finite is not None:
+        said.append(
+            Text(
+                "First number that was not finite: {where} ({kind}) in the row of step {step}.",
+                "Primer número no finito: {where} ({kind}) en la fila del paso {step}.",
+            ).fill(where=series.not_finite.where, kind=series.not_finite.kind, step=count(series.not_finite.step))
+        )
+    return said
+
+
+def what_ran(record: Record) -> Text:
+    """One line: model, data, length, seed, versions, as far as configuration and manifest tell."""
+    model, train = _section(record.config, "model"), _section(record.config, "train")
+    parts: list[Text] = []
+    if "n_layers" in model and "d_model" in model:
+        parts.append(
+            Text("{layers} layers of width {width}", "{layers} capas de anchura {width}").fill(
+                layers=str(model["n_layers"]), width=str(model["d_model"])
+            )
+        )
+    parameters = record.number("parameters")
+    if parameters is not None:
+        parts.append(Text("{n} parameters", "{n} parámetros").fill(n=count(int(parameters))))
+    if "n_heads" in model:
+        parts.append(Text("{heads} heads", "{heads} cabezas").fill(heads=str(model["n_heads"])))
+    source = _section(record.config, "data").get("source")
+    if source is not None:
+        parts.append(Text("data: {source}", "datos: {source}").fill(source=str(source)))
+    if "batch_size" in train:
+        parts.append(Text("batches of {size}", "lotes de {size}").fill(size=str(train["batch_size"])))
+    if "lr_max" in train:
+        parts.append(Text("peak rate {rate}", "tasa máxima {rate}").fill(rate=_written(train["lr_max"])))
+    if "seed" in train:
+        parts.append(Text("seed {seed}", "semilla {seed}").fill(seed=str(train["seed"])))
+    parts += [plain(f"{name} {version}") for name, version in _versions(record.manifest)]
+    return joined(parts, " · ")
+
+
+def key_figures(record: Record, series: RunSeries) -> list[KeyFigure]:
+    """The final numbers, those of `results.json` first and those of the log where it has none."""
+    figures: list[KeyFigure] = []
+    logged = series.scalars["val_loss"].last
+    validation = record.number("val_loss")
+    if validation is None and logged is not None:
+        validation = logged.value
+    if validation is not None:
+        best, step = record.number("best_val_loss"), record.number("best_step")
+        aside = NATS
+        if best is not None and step is not None:
+            aside = Text("nats; best {best} at step {step}", "nats; mejor {best} en el paso {step}").fill(
+                best=float(best), step=count(int(step))
+            )
+        figures.append(KeyFigure(Text("Validation loss", "Pérdida de validación"), plain(number(validation)), aside))
+    baseline_logged = series.scalars["ngram_loss"].last
+    baseline = record.number("ngram_loss")
+    if baseline is None and baseline_logged is not None:
+        baseline = baseline_logged.value
+    if baseline is not None:
+        aside = NATS
+        if validation is not None:
+            aside = Text("nats; the model is {by} {better}", "nats; el modelo es {by} {better}").fill(
+                by=abs(baseline - validation),
+                better=Text("better", "mejor") if baseline >= validation else Text("worse", "peor"),
+            )
+        figures.append(KeyFigure(Text("n-gram baseline", "Referencia de n-gramas"), plain(number(baseline)), aside))
+    for kind, label in (
+        ("regular", Text("Regular forms right", "Formas regulares correctas")),
+        ("irregular", Text("Irregular forms right", "Formas irregulares correctas")),
+    ):
+        asked = record.held_out(kind)
+        if asked is not None and asked[1]:
+            exact, of = asked
+            figures.append(
+                KeyFigure(
+                    label,
+                    plain(f"{100 * exact / of:.0f}\u202f%"),
+                    Text("{exact} of {of} held-out forms", "{exact} de {of} formas reservadas").fill(
+                        exact=exact, of=of
+                    ),
+                )
+            )
+    steps = _steps(record, series)
+    if steps is not None:
+        seen = series.tokens
+        aside_tokens = (
+            Text("{tokens} target positions", "{tokens} posiciones objetivo").fill(tokens=count(seen))
+            if isinstance(seen, int)
+            else None
+        )
+        figures.append(KeyFigure(Text("Steps", "Pasos"), count(steps), aside_tokens))
+    seconds = record.number("train_seconds")
+    if seconds is None:
+        seconds = series.elapsed_seconds
+    if seconds is not None:
+        per_step = plain(f"{1000 * seconds / steps:.3g} ms / ") if steps else None
+        figures.append(
+            KeyFigure(
+                Text("Duration", "Duración"),
+                duration(seconds),
+                joined((per_step, Text("step", "paso")), "") if per_step else None,
+            )
+        )
+    return figures
+
+
+def settings(record: Record) -> list[Table]:
+    """Every key of the configuration and of the manifest."""
+    header = (Text("key", "clave"), Text("value", "valor"))
+    manifest = {key: value for key, value in record.manifest.items() if key != "config"}
+    tables = []
+    for name, values in (("config.toml", record.config), ("manifest.json", manifest)):
+        if values:
+            tables.append(Table(plain(name), header, [(key, value) for key, value in flattened(values)]))
+    return tables
+
+
+def _steps(record: Record, series: RunSeries) -> int | None:
+    steps = record.number("steps")
+    return int(steps) if steps is not None and record.finished else series.last_step
+
+
+def _section(config: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    section = config.get(name)
+    return section if isinstance(section, Mapping) else {}
+
+
+def _written(value: object) -> str:
+    return number(value) if isinstance(value, float) else str(value)
+
+
+def _versions(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The versions a reader asks for first, wherever the manifest keeps them."""
+    known = {"minitrain-inspect": "minitrain-inspect", "numpy": "NumPy", "python": "Python"}
+    found: dict[str, str] = {}
+    for path, value in flattened(manifest):
+        for key, name in known.items():
+            if path == key or path.endswith(f".{key}"):
+                found.setdefault(name, value)
+    return [(name, found[name]) for name in known.values() if name in found]

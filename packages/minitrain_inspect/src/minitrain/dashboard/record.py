@@ -1,0 +1,92 @@
+"""What a run folder says about itself beside the log: manifest, results and configuration.
+
+A killed run lacks some of these files, and a copied folder may hold half of one. Reading never fails for that: what is
+missing reads as empty, and what is there but cannot be read is named, so that the page can say so.
+"""
+
+import json
+import os
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """The files of a run folder other than its log, as plain mappings, empty where missing.
+
+    `unreadable` names the files that are there and are not what they should be.
+    """
+
+    name: str
+    manifest: Mapping[str, Any]
+    results: Mapping[str, Any]
+    config: Mapping[str, Any]
+    unreadable: tuple[str, ...]
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run said that it ended; False too where it left no results."""
+        return self.results.get("finished") is True
+
+    @property
+    def planned_steps(self) -> int | None:
+        """`train.steps` of the configuration, where known."""
+        train = self.config.get("train")
+        steps = train.get("steps") if isinstance(train, Mapping) else None
+        return steps if isinstance(steps, int) else None
+
+    def number(self, key: str) -> float | None:
+        """A number of `results.json`, or None where it is missing or no number."""
+        value = self.results.get(key)
+        return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+    def held_out(self, kind: str) -> tuple[int, int] | None:
+        """Forms completed exactly and forms asked, of `kind` "regular" or "irregular"; None where not recorded."""
+        shares = self.results.get("held_out_exact")
+        entry = shares.get(kind) if isinstance(shares, Mapping) else None
+        if not isinstance(entry, Mapping):
+            return None
+        exact, of = entry.get("exact"), entry.get("of")
+        return (exact, of) if isinstance(exact, int) and isinstance(of, int) else None
+
+
+def read_record(run: str | os.PathLike[str]) -> Record:
+    """The record of the run folder `run`; its configuration comes from `config.toml`, else from the manifest."""
+    folder = Path(run)
+    unreadable: list[str] = []
+    manifest = _mapping(folder / "manifest.json", unreadable)
+    results = _mapping(folder / "results.json", unreadable)
+    config = _mapping(folder / "config.toml", unreadable)
+    recorded = manifest.get("config")
+    if not config and isinstance(recorded, Mapping):
+        config = recorded
+    return Record(folder.resolve().name, manifest, results, config, tuple(unreadable))
+
+
+def _mapping(path: Path, unreadable: list[str]) -> Mapping[str, Any]:
+    try:
+        text = path.read_text("utf-8")
+        value = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError):  # ValueError: not UTF-8, not JSON, not TOML
+        value = None
+    if isinstance(value, Mapping):
+        return value
+    unreadable.append(path.name)
+    return {}
+
+
+def flattened(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Dotted key and written value of everything in a nested mapping, in its order."""
+    for key, value in values.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, Mapping):
+            yield from flattened(value, f"{name}.")
+        elif isinstance(value, str):
+            yield name, value
+        else:
+            yield name, json.dumps(value, ensure_ascii=False, default=str)

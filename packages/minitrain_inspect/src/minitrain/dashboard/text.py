@@ -1,0 +1,140 @@
+"""Every sentence of the page, in English and Spanish, and the way numbers are written.
+
+A `Text` always carries both languages: the page holds both and shows one, so that switching needs no second file.
+Words that several files share stand here; a sentence that one place says stands at that place.
+"""
+
+import math
+from collections.abc import Iterable
+from typing import NamedTuple
+
+LANGUAGES = ("en", "es")
+
+
+class Text(NamedTuple):
+    """One sentence or word in both languages."""
+
+    en: str
+    es: str
+
+    def fill(self, **values: "Text | str | float | int") -> "Text":
+        """The sentence with `{name}` replaced in both languages; floats are written by `number`."""
+
+        def of(index: int) -> dict[str, str]:
+            return {
+                key: value[index]
+                if isinstance(value, Text)
+                else number(value)
+                if isinstance(value, float)
+                else str(value)
+                for key, value in values.items()
+            }
+
+        return Text(self.en.format(**of(0)), self.es.format(**of(1)))
+
+    def capitalised(self) -> "Text":
+        """With a capital at the start, for the beginning of a sentence."""
+        return Text(self.en[:1].upper() + self.en[1:], self.es[:1].upper() + self.es[1:])
+
+    def __str__(self) -> str:
+        return self.en
+
+
+def plain(words: str) -> Text:
+    """`words` as they are in both languages: a name, a number."""
+    return Text(words, words)
+
+
+def joined(texts: Iterable[Text], separator: str = " ") -> Text:
+    """The texts one after another."""
+    both = list(texts)
+    return Text(separator.join(text.en for text in both), separator.join(text.es for text in both))
+
+
+def number(value: float | None) -> str:
+    """`value` with four significant digits, as short as they allow; a dash for None."""
+    if value is None:
+        return "–"
+    if not math.isfinite(value):
+        return "∞" if value > 0 else "−∞" if value < 0 else "nan"
+    if value != 0 and not 1e-4 <= abs(value) < 1e6:
+        mantissa, exponent = f"{value:.3e}".split("e")
+        return f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}".replace("-", "−")
+    digits = f"{value:.4g}" if abs(value) < 1e4 else f"{value:.0f}"
+    return digits.replace("-", "−")
+
+
+def count(value: int) -> Text:
+    """A whole number with its thousands apart: 103,680 in English, 103 680 in Spanish."""
+    return Text(f"{value:,}", f"{value:,}".replace(",", "\u202f"))
+
+
+def duration(seconds: float) -> Text:
+    """A length of time in words: 47 s, 3 min 5 s, 2 h 10 min."""
+    whole = round(seconds)
+    if seconds < 10:
+        return plain(f"{seconds:.1f} s")
+    if whole < 60:
+        return plain(f"{whole} s")
+    if whole < 3600:
+        return plain(f"{whole // 60} min {whole % 60} s")
+    return plain(f"{whole // 3600} h {whole % 3600 // 60} min")
+
+
+STEP = Text("step", "paso")
+STEPS_AXIS = Text("optimiser steps", "pasos del optimizador")
+NATS = Text("nats per target position", "nats por posición objetivo")
+
+NOT_OBSERVED = Text("not observed", "no observado")
+NO_ROWS = Text("No row has been logged yet.", "Aún no se ha registrado ninguna fila.")
+NO_VALUES = Text("Nothing was measured.", "No se midió nada.")
+INSPECTION_OFF = Text(
+    "Inspection was off in this run (inspect.enabled = false), so there is nothing to show here.",
+    "La inspección estaba desactivada en esta ejecución (inspect.enabled = false): no hay nada que mostrar aquí.",
+)
+NOT_VERBS = Text(
+    "Not applicable: this run's data do not tell regular from irregular verbs.",
+    "No aplicable: los datos de esta ejecución no distinguen verbos regulares de irregulares.",
+)
+NOT_FINITE = Text("not finite", "no finito")
+ON_FLOOR = Text(
+    "Values of 0 stand on the dotted line marked “0”.",
+    "Los valores 0 están sobre la línea de puntos marcada «0».",
+)
+
+MEDIAN = Text("median of all", "mediana de todas")
+INNER_BAND = Text("10–90 % of all", "10–90 % de todas")
+OUTER_BAND = Text("lowest to highest", "de la menor a la mayor")
+SEARCH = Text("Search", "Buscar")
+SHOW_MATCHES = Text("Draw matches", "Dibujar coincidencias")
+HIDE_ALL = Text("Hide all", "Ocultar todas")
+LINES = Text("Lines drawn; space draws or hides one", "Líneas dibujadas; espacio dibuja u oculta una")
+FARTHEST = Text(
+    "Drawn at first: the {count} farthest from the median.",
+    "Dibujadas al principio: las {count} más alejadas de la mediana.",
+)
+
+TABLE = Text("Numbers", "Números")
+TABLE_OF_ROWS = Text(
+    "{shown} of {rows} rows, spread evenly; the log has them all.",
+    "{shown} de {rows} filas, repartidas uniformemente; el registro las tiene todas.",
+)
+TABLE_OF_LAYERS = Text("First, last, lowest and highest value of the run.", "Primer, último, menor y mayor valor.")
+NAME = Text("name", "nombre")
+FIRST = Text("first", "primero")
+LAST = Text("last", "último")
+LOWEST = Text("lowest (step)", "menor (paso)")
+HIGHEST = Text("highest (step)", "mayor (paso)")
+ROWS_BAD = Text("{rows} not finite", "{rows} no finitas")
+BAD_ROWS = Text("rows not finite", "filas no finitas")
+
+SWITCH_THEME = Text("Light / dark", "Claro / oscuro")
+NO_SCRIPT = Text(
+    "The chart needs JavaScript; the numbers below do not.",
+    "El gráfico necesita JavaScript; los números de abajo, no.",
+)
+ALL_SETTINGS = Text("Everything that was set, and where it ran", "Todo lo que se configuró, y dónde se ejecutó")
+SELF_CONTAINED = Text(
+    "This page is one file: it loads nothing from anywhere and sends nothing anywhere.",
+    "Esta página es un solo archivo: no carga nada de ninguna parte ni envía nada a ninguna parte.",
+)
