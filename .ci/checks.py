@@ -41,7 +41,8 @@ def main() -> int:
 
     print("\n=== summary")
     for name, status, seconds in results:
-        print(f"{'ok' if status == 0 else f'FAILED (exit status {status})':<6}  {name:<22} {seconds:6.1f} s")
+        verdict = "ok" if status == 0 else f"FAILED with exit status {status}"
+        print(f"{name:<22} {seconds:6.1f} s  {verdict}")
     failed = sum(status != 0 for _, status, _ in results)
     print(f"checks: {len(results) - failed} passed, {failed} failed")
     return 1 if failed else 0
