@@ -244,7 +244,7 @@ class Tensor:
         elif own and grad.flags.writeable and grad.flags.c_contiguous and grad.base is None:
             self._grad = grad
         else:
-            self._grad = grad.copy()
+            self._grad = np.array(grad, order="C")  # not grad.copy(): a NumPy scalar would stay one
 
     def _has_grad_hooks(self) -> bool:
         return False
