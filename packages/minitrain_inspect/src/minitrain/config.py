@@ -224,14 +224,14 @@ def _from_file(path: str | Path) -> Iterable[tuple[str, object]]:
         table = tomllib.loads(Path(path).read_bytes().decode("utf-8-sig"))
     except OSError as error:
         reason = error.strerror or type(error).__name__
-        raise ConfigError(f"configuration {shown(str(path))} cannot be read: {reason}.") from error
+        raise ConfigError(f"configuration {str(path)!r} cannot be read: {reason}.") from error
     except UnicodeDecodeError as error:
         raise ConfigError(
-            f"configuration {shown(str(path))} must be UTF-8; byte {error.start} is not. Save it as UTF-8."
+            f"configuration {str(path)!r} must be UTF-8; byte {error.start} is not. Save it as UTF-8."
         ) from error
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         reason = " ".join(str(error).split())
-        raise ConfigError(f"configuration {shown(str(path))} must be TOML: {reason}.") from error
+        raise ConfigError(f"configuration {str(path)!r} must be TOML: {reason}.") from error
     for name, content in table.items():
         if name in _SECTIONS and isinstance(content, Mapping):
             yield from ((f"{name}.{key}", value) for key, value in content.items())
@@ -267,11 +267,12 @@ def _put(values: dict[str, dict[str, Any]], key: str, value: object) -> None:
 
 def _nearest(key: str) -> str:
     """Return the known key that looks most like `key`, whose own name counts for more than its section."""
+    name = key.partition(".")[2] or key
     known = [f"{section}.{each.name}" for section, kind in _SECTIONS.items() for each in fields(kind)]
 
     def likeness(candidate: str) -> float:
         whole = difflib.SequenceMatcher(None, key, candidate).ratio()
-        own = difflib.SequenceMatcher(None, key.rpartition(".")[2], candidate.rpartition(".")[2]).ratio()
+        own = difflib.SequenceMatcher(None, name, candidate.partition(".")[2]).ratio()
         return whole + 2.0 * own
 
     return max(known, key=likeness)

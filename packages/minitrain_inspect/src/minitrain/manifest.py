@@ -31,6 +31,8 @@ _DISTRIBUTION = "minitrain-inspect"
 # What is reported where the distribution is not installed and cannot say what it needs.
 _FAMILY = ("autograd-core", "minimodel-embedding", "minimodel-transformer", _DISTRIBUTION, "numpy")
 
+_CPU_INFO = Path("/proc/cpuinfo")
+
 _COMMAND_SECONDS = 10.0  # no command asked here takes a tenth of it; a hanging file system must not hang a run
 
 
@@ -137,7 +139,7 @@ def _git_state(file: Path) -> tuple[str | None, bool | None]:
 
 def _cpu_model() -> str | None:
     try:
-        for line in Path("/proc/cpuinfo").read_text("utf-8", errors="replace").splitlines():
+        for line in _CPU_INFO.read_text("utf-8", errors="replace").splitlines():
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     except OSError:
