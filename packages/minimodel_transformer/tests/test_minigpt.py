@@ -397,6 +397,11 @@ def test_init_gain_multiplies_every_drawn_weight_and_nothing_else(gain, dtype):
         np.testing.assert_allclose(b.value, a.value * (gain if a.ndim == 2 else 1), rtol=1e-6, err_msg=name)
 
 
+def test_ln_eps_reaches_every_layer_norm():
+    model = tiny(ln_eps=0.25)
+    assert [m.eps for _, m in model.named_modules() if hasattr(m, "eps")] == [0.25] * 5
+
+
 # Dropout.
 
 

@@ -41,6 +41,14 @@ def test_top_p_keeps_the_id_that_crosses_the_line(p, kept):
     np.testing.assert_allclose(found, expected / expected.sum(), rtol=1e-12)
 
 
+def test_top_p_counts_the_lower_of_equally_likely_ids_first():
+    logits = np.where(np.arange(512) % 3 == 0, 1.0, 0.0)
+    p = np.exp(logits) / np.exp(logits).sum()
+    found = Sampler(top_p=p[::3].sum() + 20.5 * p[1]).probabilities(logits)
+    others = [i for i in range(512) if i % 3]
+    assert np.flatnonzero(found).tolist() == sorted([*range(0, 512, 3), *others[:21]])
+
+
 def test_top_p_of_one_keeps_ids_that_rounding_would_lose():
     logits = np.array([0.0, -45.0, -50.0])
     assert (Sampler(top_p=1.0).probabilities(logits) > 0).all()
@@ -130,6 +138,12 @@ def test_extreme_draws_never_pick_a_filtered_or_missing_id():
     largest = 1.0 - 2.0**-53
     logits = np.tile(np.array([-900.0, 0.0, 0.0, 0.0, -900.0]), (2, 1))
     assert Sampler().draw(logits, FixedDraws([0.0, largest])).tolist() == [1, 3]
+
+
+def test_draw_beyond_a_sum_that_rounding_left_below_one_picks_the_last_id():
+    largest = 1.0 - 2.0**-53
+    assert np.cumsum(np.full(10, 0.1))[-1] <= largest
+    assert Sampler().draw(np.zeros((1, 10)), FixedDraws([largest])).tolist() == [9]
 
 
 def test_draw_of_one_row_is_a_scalar(rng):

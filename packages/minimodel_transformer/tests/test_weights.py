@@ -92,6 +92,9 @@ def test_missing_and_unknown_names_are_refused(saved):
     content["lm_head"] = content.pop("embedding.E")
     safetensors.numpy.save_file(content, file)
     assert_refused(tiny(1), file, r"missing \['embedding.E'\], unknown \['lm_head'\]")
+
+    save_weights(tiny(0), file)
+    assert_refused(tiny(1, n_layers=1), file, r"missing \[\], unknown \['blocks.1.attn.W_k'")
     assert_refused(tiny(1, n_layers=3), file, r"missing \['blocks.2.attn.W_k'")
 
 
