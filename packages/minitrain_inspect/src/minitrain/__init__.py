@@ -1,7 +1,7 @@
-"""Train a model made of `autograd_core` modules, see every layer while it happens, and leave a folder a person can open.
+"""Train a model made of `autograd_core` modules, see every layer while it happens, leave a folder a person can open.
 
-`loop.train` and `inspect.Inspector` work on any model and any data; `run` and the `minitrain` command are the preset that
-trains MiniGPT. BLUEPRINT.md has the reading order.
+`loop.train` and `inspect.Inspector` work on any model and any data; `run` and the `minitrain` command are the preset
+that trains MiniGPT. BLUEPRINT.md has the reading order.
 """
 
 from .__about__ import __version__

@@ -23,15 +23,16 @@ from tqdm import tqdm
 from .__about__ import __version__
 from .config import RunConfig, load_config
 from .dashboard import write_dashboard
+from .evaluation import written
 from .loop import Row
-from .run import check_out, execute, load_run, prepare
-from .tokenizer import BOS_ID, EOS_ID
+from .run import check_out, execute, load_run, prepare, recorded_threads
+from .tokenizer import BOS_ID
 
 UNUSABLE, NON_FINITE, INTERRUPTED, TERMINATED = 2, 3, 130, 143
 
 
 class _Terminated(BaseException):
-    """SIGTERM, as an exception: files are closed and hooks removed on the way out."""
+    """SIGTERM, as an exception, as KeyboardInterrupt is SIGINT: files are closed and hooks removed on the way out."""
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -45,12 +46,12 @@ def main() -> None:
 @click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="One setting, as train.steps=500; repeatable.")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder to write; new or empty. [default: runs/DATE-TIME]")
 @click.option("--resume", "resumed", type=click.Path(path_type=Path), help="Run folder to continue.")
-@click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True, help="BLAS threads.")
+@click.option("--threads", type=click.IntRange(min=1), help="BLAS threads. [default: 1; with --resume, as before]")
 def train_command(
-    config_file: Path | None, sets: tuple[str, ...], out: Path | None, resumed: Path | None, threads: int
+    config_file: Path | None, sets: tuple[str, ...], out: Path | None, resumed: Path | None, threads: int | None
 ) -> None:
     """Train a model and leave a run folder with log, dashboard, results and weights."""
-    with _refusals(), threadpool_limits(threads):
+    with _refusals(), _signals():
         if resumed is not None:
             if config_file is not None or sets or out is not None:
                 raise ValueError("--resume continues a run as it was configured; leave out --config, --set and --out.")
@@ -58,18 +59,22 @@ def train_command(
             if not (folder / "config.toml").is_file():
                 raise ValueError(f"--resume: a run folder must hold config.toml; {str(folder)!r} does not.")
             config = load_config(folder / "config.toml", ())
+            threads = threads or recorded_threads(folder)
         else:
             folder = out if out is not None else Path("runs") / datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
             config = load_config(config_file, sets)
             check_out(folder)
-        prepared = prepare(config)
-        with _progress(config) as (on_step, on_row), _termination():
-            try:
-                result = execute(
-                    prepared, folder, threads=threads, on_step=on_step, on_row=on_row, resume=resumed is not None
-                )
-            except (KeyboardInterrupt, _Terminated) as stopped:
-                _leave_after_signal(folder, stopped)
+        threads = threads or 1
+        with threadpool_limits(threads):
+            prepared = prepare(config)
+            with _progress(config) as (on_step, on_row):
+                try:
+                    result = execute(
+                        prepared, folder, threads=threads, on_step=on_step, on_row=on_row, resume=resumed is not None
+                    )
+                except (KeyboardInterrupt, _Terminated):
+                    _show_what_there_is(folder)
+                    raise
     if result.outcome == "non-finite":
         click.echo(f"minitrain: {result.reason}", err=True)
     click.echo(_summary(folder))
@@ -92,9 +97,7 @@ def dashboard_command(run: Path, language: str) -> None:
 @main.command("sample")
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option("--prompt", required=True, help='Text to continue, as "es:yo trabajo / en:".')
-@click.option(
-    "--tokens", type=click.IntRange(min=0), help="At most so many new tokens. [default: to the context's end]"
-)
+@click.option("--tokens", type=click.IntRange(min=0), help="New tokens at most. [default: to the context's end]")
 @click.option("--temperature", type=click.FloatRange(min=0.0), default=0.0, show_default=True, help="0 is greedy.")
 @click.option("--top-k", type=click.IntRange(min=1), help="Only the K most likely tokens.")
 @click.option("--top-p", type=click.FloatRange(min=0.0, max=1.0, min_open=True), help="Only the likeliest mass P.")
@@ -123,8 +126,7 @@ def sample_command(
         new = model.generate(
             ids, room, temperature=temperature, top_k=top_k, top_p=top_p, rng=np.random.default_rng(seed)
         )[len(ids) :]
-        ends = np.flatnonzero(new == EOS_ID)
-        click.echo(prompt + tokenizer.decode(new[: ends[0]] if ends.size else new))
+        click.echo(prompt + written(tokenizer, new))
 
 
 @contextmanager
@@ -139,8 +141,8 @@ def _refusals() -> Iterator[None]:
 
 
 @contextmanager
-def _termination() -> Iterator[None]:
-    """Raise `_Terminated` on SIGTERM while inside."""
+def _signals() -> Iterator[None]:
+    """Let SIGINT and SIGTERM unwind what is inside, then leave with status 130 and 143."""
 
     def stop(_number: int, _frame: FrameType | None) -> NoReturn:
         raise _Terminated
@@ -148,15 +150,19 @@ def _termination() -> Iterator[None]:
     before = signal.signal(signal.SIGTERM, stop)
     try:
         yield
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+    except _Terminated:
+        sys.exit(TERMINATED)
     finally:
         signal.signal(signal.SIGTERM, before)
 
 
-def _leave_after_signal(folder: Path, stopped: BaseException) -> NoReturn:
+def _show_what_there_is(folder: Path) -> None:
+    """Draw the log of a run that a signal ended, and say how to go on."""
     if (folder / "inspector.log.jsonl").is_file():
         write_dashboard(folder)
         click.echo(f"minitrain: interrupted; continue with: minitrain train --resume {folder}", err=True)
-    sys.exit(INTERRUPTED if isinstance(stopped, KeyboardInterrupt) else TERMINATED)
 
 
 @contextmanager
@@ -164,7 +170,8 @@ def _progress(config: RunConfig) -> Iterator[tuple[Callable[[int, float], None] 
     """Show progress: a bar on a terminal, a line a validation otherwise."""
     steps = config.train.steps
     if sys.stderr.isatty():
-        with tqdm(total=steps, unit="step", dynamic_ncols=True) as bar:
+        # A delay, so that nothing is drawn before the first step: a refusal is one line.
+        with tqdm(total=steps, unit="step", dynamic_ncols=True, delay=0.1) as bar:
 
             def on_step(step: int, loss: float) -> None:
                 bar.update(step - bar.n)

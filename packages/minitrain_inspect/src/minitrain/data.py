@@ -1,4 +1,4 @@
-"""A configuration's data source as a run needs it: tokeniser, endless training batches, validation batches, baseline."""
+"""A configuration's data source as a run needs it: tokeniser, training and validation batches, baseline."""
 
 from __future__ import annotations
 

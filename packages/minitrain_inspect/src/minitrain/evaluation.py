@@ -1,4 +1,4 @@
-"""What a model trained on the verb corpus can do: complete held-out English forms from the Spanish."""
+"""What a trained model writes: the text of generated ids, and held-out English forms completed from the Spanish."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 from minimodel.transformer import MiniGPT
 
-from .tokenizer import BOS_ID, EOS_ID, CharTokenizer
+from .tokenizer import BOS_ID, EOS_ID, UNK_ID, CharTokenizer
 from .verbs import Example, admissible_answers
 
 
@@ -23,6 +24,17 @@ class Completion:
     def exact(self) -> bool:
         """Whether the answer is one that the corpus pairs with the source."""
         return self.answer in admissible_answers(self.example.source)
+
+
+def written(tokenizer: CharTokenizer, ids: npt.NDArray[np.integer]) -> str:
+    """Text of generated `ids`, shape (T,), up to the first `<eos>`.
+
+    Reserved tokens are written out, so that an answer with one in it does not pass for one without. A model may have
+    more ids than the tokenizer: one that stands for nothing is written as `<unk>`.
+    """
+    ends = np.flatnonzero(ids == EOS_ID)
+    kept = ids[: ends[0]] if ends.size else ids
+    return tokenizer.decode(np.where(kept < tokenizer.vocab_size, kept, UNK_ID), show_special=True)
 
 
 def complete(model: MiniGPT, tokenizer: CharTokenizer, prompts: Sequence[str]) -> list[str]:
@@ -46,8 +58,7 @@ def complete(model: MiniGPT, tokenizer: CharTokenizer, prompts: Sequence[str]) -
         room = max(0, model.config.context_len - length - 1)
         new = model.generate(ids, room, temperature=0.0)[:, ids.shape[1] :]
         for index, row in zip(indices, new, strict=True):
-            ends = np.flatnonzero(row == EOS_ID)
-            answers[index] = tokenizer.decode(row[: ends[0]] if ends.size else row)
+            answers[index] = written(tokenizer, row)
     return answers
 
 

@@ -1,8 +1,8 @@
 """The training loop: forward, backward, clip, update, observe, log, validate, checkpoint.
 
-It trains any model made of `autograd_core` modules on any iterator of `Batch`es. What a run is *for* comes in as arguments:
-an objective, a validation function, somewhere to put rows, somewhere to put checkpoints. Read `train` from the top; the
-few things it carries from step to step are in `Progress`, and the sums since the last row in `_Window`.
+It trains any model made of `autograd_core` modules on any iterator of `Batch`es. What a run is *for* comes in as
+arguments: an objective, a validation function, somewhere to put rows, somewhere to put checkpoints. Read `train` from
+the top; the few things it carries from step to step are in `Progress`, and the sums since the last row in `_Window`.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from autograd_core import Module, Parameter, Tensor, no_grad
+from autograd_core import Module, Tensor, no_grad
 from autograd_core.optim import Optimizer, clip_grad_norm
 
 from .batches import IGNORED, Batch
-from .per_class_loss import partition_batch_loss
+from .per_class_loss import IRREGULAR_VERBS, REGULAR_VERBS, partition_batch_loss
 
 if TYPE_CHECKING:
     from .inspect import Inspector
@@ -31,15 +31,8 @@ Objective = Callable[[Module, Batch], Tensor]
 """From a model and a batch to the loss of each target position, shape `batch.targets.shape`, 0 where ignored."""
 
 
-class PositionedBatches(Protocol):
-    """An endless iterator that can say where it stands: what a checkpoint needs of the data."""
-
-    def __next__(self) -> Batch: ...
-    def state_dict(self) -> dict[str, int]: ...
-
-
 def model_loss(model: Module, batch: Batch) -> Tensor:
-    """Loss of each target position, in nats, from a model with MiniGPT's `loss(inputs, targets, pad_mask=, reduction=)`."""
+    """Loss of each target position, in nats, of a model with MiniGPT's `loss` method."""
     losses: Tensor = model.loss(batch.inputs, batch.targets, pad_mask=batch.pad_mask, reduction="none")
     return losses
 
@@ -118,16 +111,11 @@ class _Window:
         if not self.verb_labels:
             return None, None
         regular, irregular = partition_batch_loss(np.concatenate(self.example_losses), self.verb_labels)
-        present = dict.fromkeys(self.verb_labels)
         # A class that is present and NaN has diverged, and the log must say so; one that is absent is a gap.
-        return _absent_is_none(regular, present, 0), _absent_is_none(irregular, present, 1)
-
-
-def _absent_is_none(mean: float, labels: Iterable[str], which: int) -> float | None:
-    if not math.isnan(mean):
-        return mean
-    probes = [partition_batch_loss([0.0], [label])[which] for label in labels]
-    return mean if any(not math.isnan(probe) for probe in probes) else None
+        return (
+            None if REGULAR_VERBS.isdisjoint(self.verb_labels) else regular,
+            None if IRREGULAR_VERBS.isdisjoint(self.verb_labels) else irregular,
+        )
 
 
 def evaluate(model: Module, batches: Iterable[Batch], objective: Objective = model_loss) -> float:
@@ -194,8 +182,8 @@ def train(
         Optimiser steps of the whole run; a resumed one makes the rest.
     objective : callable
         `objective(model, batch) -> Tensor`: the loss of each target position, shape `batch.targets.shape`, 0 where
-        ignored. The loop minimises the sum over the step divided by the number of counted positions of the step, so that
-        accumulated micro-batches equal one large batch.
+        ignored. The loop minimises the sum over the step divided by the number of counted positions of the step, so
+        that accumulated micro-batches equal one large batch.
     accumulate : int
         Batches a step.
     grad_clip : float, optional
@@ -209,7 +197,7 @@ def train(
     log : callable, optional
         Receives each row: every `log_every` steps, at validations, at checkpoints, and at the last step.
     checkpoint : callable, optional
-        Called with the progress every `checkpoint_every` steps and at the end, after the row of that step.
+        Called with the progress every `checkpoint_every` steps, at the end and at a stop, after the row of that step.
     stop : callable, optional
         Receives each row; a string it returns ends the run with that reason.
     on_step : callable, optional
@@ -220,13 +208,13 @@ def train(
     Returns
     -------
     TrainResult
-        "non-finite" if a gradient was not finite: the run stops before the update, parameters and moments unchanged,
-        with a last row that shows it.
+        "non-finite" if a loss or gradient was not finite: the run stops before the update, parameters and moments
+        unchanged, with a last row that shows it. Also if a validation loss was not finite: no checkpoint follows it.
 
     Raises
     ------
     ValueError
-        For counts that make no sense, or an objective that returns another shape.
+        For counts that make no sense, an objective that returns another shape, or batches that end.
     """
     for name, number, least in (("steps", steps, 1), ("accumulate", accumulate, 1), ("log_every", log_every, 1)):
         if number < least:
@@ -242,10 +230,11 @@ def train(
         rate = schedule(at.step)
         optimizer.lr = rate
         optimizer.zero_grad()
+        model.zero_grad()  # also what the optimiser was not given: its gradients would pile up in the norm
         step_loss = _accumulate_gradients(model, batches, objective, accumulate, inspector, window)
         grad_norm = clip_grad_norm(parameters, limit)
-        finite = math.isfinite(grad_norm) and math.isfinite(step_loss)
-        if finite:
+        updates = math.isfinite(grad_norm) and math.isfinite(step_loss)
+        if updates:
             optimizer.step()
             at.step += 1
         if inspector is not None:
@@ -254,22 +243,26 @@ def train(
             on_step(at.step, step_loss)
 
         last = at.step == steps
-        validates = finite and validate is not None and (last or _due(at.step, val_every))
-        saves = finite and checkpoint is not None and (last or _due(at.step, checkpoint_every))
-        if finite and not (last or validates or saves or _due(at.step, log_every)):
+        validates = updates and validate is not None and (last or _due(at.step, val_every))
+        saves = updates and checkpoint is not None and (last or _due(at.step, checkpoint_every))
+        if updates and not (last or validates or saves or _due(at.step, log_every)):
             continue
 
+        # The step that failed has a row of its own, with the number it would have had.
+        row_step = at.step if updates else at.step + 1
+        finite = updates
         at.tokens += window.tokens
         at.train_loss = window.mean()
         if validates and validate is not None:
             at.val_loss = validate()
-            if at.best_val_loss is None or at.val_loss < at.best_val_loss:
+            finite = math.isfinite(at.val_loss)
+            # NaN is below nothing, so that it never becomes the best.
+            if at.val_loss < (math.inf if at.best_val_loss is None else at.best_val_loss):
                 at.best_val_loss, at.best_step = at.val_loss, at.step
         at.elapsed_seconds = time.perf_counter() - began
         regular, irregular = window.by_class()
         row: Row = {
-            # The step that failed has a row of its own, with the number it would have had.
-            "step": at.step if finite else at.step + 1,
+            "step": row_step,
             "tokens": at.tokens,
             "train_loss": at.train_loss,
             "val_loss": at.val_loss if validates else None,
@@ -285,15 +278,15 @@ def train(
         if log is not None:
             log(row)
         if not finite:
-            return TrainResult("non-finite", _where_not_finite(model, inspector, at.step + 1, step_loss), at)
+            place = _first_bad(model, inspector) or ("the validation loss" if updates else "the loss")
+            return TrainResult("non-finite", f"step {row_step}: the first NaN or infinity was seen in {place}", at)
         if inspector is not None:
             inspector.reset()
-        if saves and checkpoint is not None:
+        reason = None if stop is None else stop(row)
+        if checkpoint is not None and (saves or reason is not None):
             checkpoint(at)
-        if stop is not None:
-            reason = stop(row)
-            if reason is not None:
-                return TrainResult("stopped", reason, at)
+        if reason is not None:
+            return TrainResult("stopped", reason, at)
     return TrainResult("finished", "", at)
 
 
@@ -310,7 +303,14 @@ def _accumulate_gradients(
     window: _Window,
 ) -> float:
     """Run forward and backward over the batches of one step; return its mean loss in nats per counted position."""
-    micro = [next(batches) for _ in range(accumulate)]
+    try:
+        micro = [next(batches) for _ in range(accumulate)]
+    except StopIteration:
+        # Left alone it would end the caller's own loop without a word.
+        raise ValueError(
+            "train: batches must be endless; the iterator ended before the steps did. "
+            "Use itertools.cycle, or fewer steps."
+        ) from None
     counted = max(1, sum(batch.counted for batch in micro))
     total = 0.0
     for batch in micro:
@@ -329,18 +329,15 @@ def _accumulate_gradients(
     return total / counted
 
 
-def _where_not_finite(model: Module, inspector: Inspector | None, step: int, loss: float) -> str:
-    """One sentence that names the step and the first bad module or parameter."""
+def _first_bad(model: Module, inspector: Inspector | None) -> str | None:
+    """Name the module, parameter or gradient that was the first not to be finite; None if all are."""
     if inspector is not None and inspector.first_non_finite is not None:
-        first_step, name = inspector.first_non_finite
-        return f"step {step}: not finite; the first NaN or infinity was seen in {name} at step {first_step}"
-    weights = [name for name, p in model.named_parameters() if not np.isfinite(p.value).all()]
-    if weights:
-        return f"step {step}: not finite; the parameter {weights[0]} holds NaN or infinity"
-    grads = [name for name, p in model.named_parameters() if not _finite_grad(p)]
-    where = f"the gradient of {grads[0]}" if grads else f"the loss ({loss})"
-    return f"step {step}: not finite; the first NaN or infinity is in {where}"
-
-
-def _finite_grad(parameter: Parameter) -> bool:
-    return parameter.grad is None or bool(np.isfinite(parameter.grad).all())
+        step, name = inspector.first_non_finite
+        return f"{name} at step {step}"
+    for name, parameter in model.named_parameters():
+        if not np.isfinite(parameter.value).all():
+            return f"the parameter {name}"
+    for name, parameter in model.named_parameters():
+        if parameter.grad is not None and not np.isfinite(parameter.grad).all():
+            return f"the gradient of {name}"
+    return None

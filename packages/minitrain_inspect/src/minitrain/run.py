@@ -31,7 +31,8 @@ from .tokenizer import CharTokenizer
 
 RESULTS_SCHEMA = 1
 
-# The default model has 64 symbols whatever the alphabet, and so its 103,680 parameters; a larger alphabet makes it larger.
+# The default model has 64 symbols whatever the alphabet, and so its 103,680 parameters; a larger alphabet makes it
+# larger.
 _LEAST_VOCABULARY = 64
 
 
@@ -80,8 +81,13 @@ def check_out(out: Path) -> None:
     Raises
     ------
     ValueError
-        If it holds something, or is no folder.
+        If it holds something, is no folder, or is to lie in what is none.
     """
+    above = next((folder for folder in out.absolute().parents if folder.exists()), None)
+    if above is not None and not above.is_dir():
+        raise ValueError(
+            f"the output folder must lie in a folder; {str(above)!r} above it is a file. Name another with --out."
+        )
     if out.exists():
         if not out.is_dir():
             raise ValueError(f"the output must be a folder; {str(out)!r} is a file. Name another with --out.")
@@ -101,7 +107,9 @@ def execute(
     on_row: Callable[[Row], None] | None = None,
     resume: bool = False,
 ) -> TrainResult:
-    """Train and leave a run folder behind; return how training ended.
+    """Train, leave a run folder behind and return how training ended.
+
+    NumPy's warnings of overflow are off meanwhile: the result says where a number was not finite, and the log when.
 
     Parameters
     ----------
@@ -120,8 +128,11 @@ def execute(
     OSError
         If the folder cannot be written.
     ValueError
-        If a checkpoint is damaged or of another configuration.
+        If the folder is not empty; with `resume` if the checkpoint is damaged or of another configuration, or the log
+        is damaged other than by a torn last line.
     """
+    if not resume:
+        check_out(out)
     config, data, model = prepared.config, prepared.data, prepared.model
     steps = config.train.steps
     optimizer = AdamW(decay_groups(model, config.train.weight_decay), lr=config.train.lr_max)
@@ -145,10 +156,14 @@ def execute(
         inspector.watch()
     if resume and state.exists():
         progress = load_checkpoint(state, model, optimizer, parts)
-    else:
-        folder.mkdir(parents=True, exist_ok=True)
+    # The configuration first: from then on a killed run can be resumed. Of a resumed run only what is missing.
+    out.mkdir(parents=True, exist_ok=True)
+    if not (out / "config.toml").exists():
         write_atomic(out / "config.toml", config.to_toml())
+    folder.mkdir(exist_ok=True)
+    if not (out / "manifest.json").exists():
         write_manifest(out / "manifest.json", build_manifest(config, threads=threads))
+    if not (folder / "tokenizer.json").exists():
         data.tokenizer.save(folder / "tokenizer.json")
 
     def checkpoint(at: Progress) -> None:
@@ -160,7 +175,7 @@ def execute(
         if on_row is not None:
             on_row(row)
 
-    with LogWriter(out / "inspector.log.jsonl") as writer:
+    with LogWriter(out / "inspector.log.jsonl") as writer, np.errstate(all="ignore"):
         if resume:
             writer.rewind(progress.step)
         try:
@@ -171,7 +186,7 @@ def execute(
                 data.train,
                 steps=steps,
                 accumulate=config.train.accumulate,
-                grad_clip=config.train.grad_clip,
+                grad_clip=config.train.grad_clip or None,
                 inspector=inspector,
                 validate=lambda: evaluate(model, data.validation),
                 val_every=config.train.val_every,
@@ -216,6 +231,15 @@ def _leave_readable(prepared: Prepared, out: Path, at: Progress, *, finished: bo
 
 def _finite(number: float | None) -> float | None:
     return number if number is not None and math.isfinite(number) else None
+
+
+def recorded_threads(run: Path) -> int | None:
+    """Return the BLAS threads that the manifest of a run folder says were asked for; None if it does not say."""
+    try:
+        threads = json.loads((run / "manifest.json").read_text("utf-8"))["blas"]["threads_asked"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return threads if isinstance(threads, int) and threads >= 1 else None
 
 
 def load_run(run: Path) -> tuple[RunConfig, MiniGPT, CharTokenizer]:
