@@ -78,7 +78,7 @@ def _exp_minus_square(x: Array) -> Array:
 
 def erfc(x: Array) -> Array:
     """Return the complementary error function of a float64 array."""
-    magnitude = np.minimum(np.abs(x), 27.0)  # erfc(27) underflows; this also keeps infinities out of the polynomials
+    magnitude = np.minimum(np.abs(x), 28.0)  # erfc(28) is 0; this also keeps infinities out of the polynomials
     out = np.empty_like(magnitude)
 
     near = magnitude <= 0.46875

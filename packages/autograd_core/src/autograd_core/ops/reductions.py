@@ -55,7 +55,10 @@ def var(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
     axes = _axes(axis, x.ndim)
     kept = _kept(x.shape, axes)
     count = math.prod(x.shape[i] for i in axes)
-    centred = x.value - x.value.mean(axis=axes, keepdims=True)
+    # The first entry goes before the mean, as in layer_norm: a constant has variance exactly 0 however its mean rounds.
+    first = x.value[tuple(slice(1) if i in axes else slice(None) for i in range(x.ndim))]
+    centred = x.value - first
+    centred -= centred.mean(axis=axes, keepdims=True)
     out = np.asarray((centred * centred).mean(axis=axes, keepdims=keepdims))
 
     def vjp(grad_out: Array) -> tuple[Array]:

@@ -9,16 +9,21 @@ from ..arrays import Array, IntArray
 from ..tensor import Operand, Tensor, as_tensor
 
 
-def _shift(value: Array, axis: int) -> Array:
-    """Return the maximum along `axis`, kept; 0 for a row that is -inf throughout, so that -inf - -inf cannot arise."""
+def _shifted(value: Array, axis: int) -> tuple[Array, Array]:
+    """Return `value` less its maximum along `axis`, and that maximum, kept.
+
+    It is 0 for a row that is -inf throughout, so that -inf - -inf cannot arise.
+    """
     top = value.max(axis=axis, keepdims=True, initial=-np.inf)
-    return np.asarray(np.where(np.isneginf(top), np.zeros((), value.dtype), top).astype(value.dtype, copy=False))
+    top = np.where(np.isneginf(top), np.zeros((), value.dtype), top).astype(value.dtype, copy=False)
+    with np.errstate(over="ignore"):  # a distance beyond the largest float is -inf, and its exp 0, as it should be
+        return value - top, top
 
 
 def softmax(x: Operand, axis: int = -1) -> Tensor:
     """Return exp(x) normalised to sum 1 along `axis`."""
     x = as_tensor(x)
-    p = np.exp(x.value - _shift(x.value, axis))
+    p = np.exp(_shifted(x.value, axis)[0])
     p /= p.sum(axis=axis, keepdims=True)
 
     def vjp(grad_out: Array) -> tuple[Array]:
@@ -32,7 +37,7 @@ def softmax(x: Operand, axis: int = -1) -> Tensor:
 def log_softmax(x: Operand, axis: int = -1) -> Tensor:
     """Return the logarithm of the softmax along `axis`, in nats."""
     x = as_tensor(x)
-    out = x.value - _shift(x.value, axis)
+    out = _shifted(x.value, axis)[0]
     out -= np.log(np.exp(out).sum(axis=axis, keepdims=True))
 
     def vjp(grad_out: Array) -> tuple[Array]:
@@ -44,8 +49,8 @@ def log_softmax(x: Operand, axis: int = -1) -> Tensor:
 def logsumexp(x: Operand, axis: int = -1) -> Tensor:
     """Return log(sum(exp(x))) along `axis`, which goes; -inf for a row that is -inf throughout, with gradient 0."""
     x = as_tensor(x)
-    shift = _shift(x.value, axis)
-    p = np.exp(x.value - shift)
+    shifted, shift = _shifted(x.value, axis)
+    p = np.exp(shifted)
     total = p.sum(axis=axis, keepdims=True)
     with np.errstate(divide="ignore"):
         out = np.squeeze(np.log(total) + shift, axis)
@@ -112,7 +117,7 @@ def cross_entropy(
     rows = np.arange(y.size)
     y = y if all_counted else np.where(counted, y, 0)
 
-    p = z - _shift(z, -1)  # (N, V), becomes softmax(z) below
+    p, _ = _shifted(z, -1)  # (N, V), becomes softmax(z) below
     chosen = p[rows, y]
     np.exp(p, out=p)
     total = p.sum(axis=-1)  # (N,)

@@ -1,0 +1,75 @@
+"""`write_atomic`: whole files, nothing left behind."""
+
+import os
+import stat
+import sys
+
+import pytest
+from autograd_core.files import write_atomic
+
+
+def test_text_is_written_as_utf_8_with_its_line_ends(tmp_path):
+    target = tmp_path / "row.json"
+    write_atomic(target, "tú\r\nél\n")
+    assert target.read_bytes() == b"t\xc3\xba\r\n\xc3\xa9l\n"
+    assert os.listdir(tmp_path) == ["row.json"]
+
+
+def test_bytes_replace_a_longer_file_whole(tmp_path):
+    target = tmp_path / "weights"
+    target.write_bytes(b"x" * 1009)
+    write_atomic(str(target), b"\x00\xff")
+    assert target.read_bytes() == b"\x00\xff"
+
+
+def test_an_open_reader_keeps_the_old_file(tmp_path):
+    target = tmp_path / "page.html"
+    target.write_text("old page")
+    with target.open() as reader:
+        write_atomic(target, "new")
+        assert reader.read() == "old page"
+    assert target.read_text() == "new"
+
+
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch, step):
+    target = tmp_path / "results.json"
+    target.write_text("old")
+
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, step, fail)
+    with pytest.raises(OSError, match="No space left"):
+        write_atomic(target, "new")
+    assert target.read_text() == "old"
+    assert os.listdir(tmp_path) == ["results.json"]
+
+
+def test_an_interrupt_leaves_nothing_behind_either(tmp_path, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "fsync", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        write_atomic(tmp_path / "results.json", "new")
+    assert os.listdir(tmp_path) == []
+
+
+def test_text_that_utf_8_cannot_hold_touches_nothing(tmp_path):
+    with pytest.raises(UnicodeEncodeError):
+        write_atomic(tmp_path / "bad.txt", "\ud800")
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_missing_folder_is_an_os_error(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        write_atomic(tmp_path / "absent" / "file", b"")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX permissions")
+def test_the_file_gets_the_permissions_of_an_ordinary_new_file(tmp_path):
+    (tmp_path / "ordinary").write_bytes(b"")
+    write_atomic(tmp_path / "atomic", b"")
+    modes = {stat.S_IMODE(os.stat(tmp_path / name).st_mode) for name in ("ordinary", "atomic")}
+    assert len(modes) == 1

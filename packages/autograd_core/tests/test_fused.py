@@ -1,0 +1,185 @@
+"""A fused operation equals its composition from smaller ones: value and gradients, under random cotangents."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from autograd_core import Tensor
+from autograd_core import functional as F
+
+Compare = Callable[..., None]
+
+
+@pytest.fixture
+def assert_equal_to_composition(rng: np.random.Generator) -> Compare:
+    """Run both in float64 and float32 on the same arrays and cotangent, and compare values and all gradients."""
+
+    def compare(fused: Callable[..., Tensor], composed: Callable[..., Tensor], *arrays: np.ndarray) -> None:
+        cotangent = rng.standard_normal(fused(*arrays).shape)
+        for dtype, tolerance in ((np.float64, 1e-12), (np.float32, 2e-5)):
+            runs = []
+            for fn in (fused, composed):
+                inputs = [Tensor(a, requires_grad=True, dtype=dtype) for a in arrays]
+                out = fn(*inputs)
+                out.backward(cotangent)
+                assert out.dtype == dtype
+                runs.append([out.value, *[x.grad for x in inputs]])
+            for found, expected in zip(*runs, strict=True):
+                assert np.abs(expected).max() > 0.01, "an array of zeros shows nothing"
+                np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
+
+    return compare
+
+
+def test_gelu_tanh(assert_equal_to_composition: Compare, rng: np.random.Generator) -> None:
+    def composed(x: Tensor) -> Tensor:
+        return 0.5 * x * (1.0 + (math.sqrt(2.0 / math.pi) * (x + 0.044715 * x * x * x)).tanh())
+
+    assert_equal_to_composition(F.gelu, composed, rng.standard_normal((5, 7)) * 2.0)
+
+
+def test_gelu_exact_is_x_times_the_normal_distribution_function(rng: np.random.Generator) -> None:
+    points = rng.standard_normal(23) * 3.0
+    x = Tensor(points, requires_grad=True)
+    cotangent = rng.standard_normal(23)
+    y = F.gelu(x, approximate="none")
+    y.backward(cotangent)
+    phi = np.array([0.5 * math.erfc(-p / math.sqrt(2.0)) for p in points])
+    density = np.exp(-0.5 * points**2) / math.sqrt(2.0 * math.pi)
+    np.testing.assert_allclose(y.value, points * phi, rtol=1e-14)
+    np.testing.assert_allclose(x.grad, cotangent * (phi + points * density), rtol=1e-13)
+
+
+def test_gelu_works_through_long_arrays_piece_by_piece_without_a_seam(rng: np.random.Generator) -> None:
+    points = rng.standard_normal(70_001).astype(np.float32)  # two whole pieces and a part of a third
+    x = Tensor(points, requires_grad=True)
+    y = F.gelu(x)
+    y.backward(np.ones_like(points))
+    for part in (slice(0, 5), slice(32_766, 32_771), slice(65_534, 65_539), slice(69_996, 70_001)):
+        small = Tensor(points[part], requires_grad=True)
+        out = F.gelu(small)
+        out.backward(np.ones(5, np.float32))
+        np.testing.assert_allclose(y.value[part], out.value, rtol=1e-6)
+        np.testing.assert_allclose(x.grad[part], small.grad, rtol=1e-6)
+
+
+@pytest.mark.parametrize("extreme", [np.inf, -np.inf, np.nan, 1e20, -30.0])
+def test_an_extreme_entry_changes_no_bit_of_the_gelu_of_the_others(extreme: float, rng: np.random.Generator) -> None:
+    points = rng.standard_normal(40)
+    cotangent = rng.standard_normal(40)
+    runs = []
+    for last in (0.5, extreme):
+        x = Tensor(np.append(points, last), requires_grad=True)
+        y = F.gelu(x)
+        y.backward(np.append(cotangent, 1.0))
+        runs.append((y.value[:-1], x.grad[:-1]))
+    assert np.array_equal(runs[0][0], runs[1][0])
+    assert np.array_equal(runs[0][1], runs[1][1])
+
+
+@pytest.mark.parametrize("shape", [(5, 7), (2, 3, 7), (7,)], ids=str)
+def test_layer_norm(shape: tuple[int, ...], assert_equal_to_composition: Compare, rng: np.random.Generator) -> None:
+    def composed(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        centred = x - x.mean(axis=-1, keepdims=True)
+        return centred / (x.var(axis=-1, keepdims=True) + 1e-5).sqrt() * weight + bias
+
+    arrays = rng.standard_normal(shape) * 3.0 + 2.0, rng.standard_normal(7), rng.standard_normal(7)
+    assert_equal_to_composition(F.layer_norm, composed, *arrays)
+
+
+@pytest.mark.parametrize("shape", [(5, 3), (2, 5, 3), (3,)], ids=str)
+def test_linear(shape: tuple[int, ...], assert_equal_to_composition: Compare, rng: np.random.Generator) -> None:
+    arrays = rng.standard_normal(shape), rng.standard_normal((3, 7)), rng.standard_normal(7)
+    assert_equal_to_composition(F.linear, lambda x, w, b: x @ w + b, *arrays)
+    assert_equal_to_composition(F.linear, lambda x, w: x @ w, *arrays[:2])
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_softmax_family(axis: int, assert_equal_to_composition: Compare, rng: np.random.Generator) -> None:
+    def softmax(x: Tensor) -> Tensor:
+        return x.exp() / x.exp().sum(axis=axis, keepdims=True)
+
+    x = rng.standard_normal((3, 5, 7))
+    assert_equal_to_composition(lambda x: F.softmax(x, axis), softmax, x)
+    assert_equal_to_composition(lambda x: F.log_softmax(x, axis), lambda x: softmax(x).log(), x)
+    assert_equal_to_composition(lambda x: F.logsumexp(x, axis), lambda x: x.exp().sum(axis=axis).log(), x)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_cross_entropy(reduction: str, assert_equal_to_composition: Compare, rng: np.random.Generator) -> None:
+    targets = np.array([[2, -100, 4], [0, 0, -100]])
+    counted = targets != -100
+
+    def composed(z: Tensor) -> Tensor:
+        chosen = F.log_softmax(z)[(*np.indices(targets.shape), np.where(counted, targets, 0))]
+        losses = F.where(counted, -chosen, 0.0)
+        return {"none": losses, "sum": losses.sum(), "mean": losses.sum() / int(counted.sum())}[reduction]
+
+    z = rng.standard_normal((2, 3, 5)) * 3.0
+    assert_equal_to_composition(lambda z: F.cross_entropy(z, targets, reduction=reduction), composed, z)
+
+
+def composed_attention(q: Tensor, k: Tensor, v: Tensor, visible: np.ndarray) -> Tensor:
+    scores = q @ k.swapaxes(-1, -2) / math.sqrt(q.shape[-1])
+    return F.softmax(F.where(visible, scores, -math.inf)) @ v
+
+
+@pytest.mark.parametrize("spread", [1.0, 40.0], ids=["mild_scores", "strong_scores"])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("masked", [False, True])
+def test_attention(
+    spread: float, causal: bool, masked: bool, assert_equal_to_composition: Compare, rng: np.random.Generator
+) -> None:
+    # (B, H, T, K) = (2, 3, 5, 7)
+    key_mask = np.array([[True, True, True, False, False], [True, False, True, True, True]])
+    visible = np.tri(5, dtype=bool) if causal else np.ones((5, 5), bool)
+    if masked:
+        visible = visible & key_mask[:, None, None, :]
+    q, k, v = (rng.standard_normal((2, 3, 5, 7)) for _ in range(3))
+    assert_equal_to_composition(
+        lambda q, k, v: F.scaled_dot_product_attention(q, k, v, causal=causal, key_mask=key_mask if masked else None),
+        lambda q, k, v: composed_attention(q, k, v, visible),
+        q * math.sqrt(spread),
+        k,
+        v,
+    )
+
+
+def turned(x: Tensor, cos: np.ndarray, sin: np.ndarray) -> Tensor:
+    """x (B, H, T, K) turned in the planes (i, i + K/2) by (T, K/2) or (B, 1, T, K/2) tables."""
+    a, b = F.split(x, 2, axis=-1)
+    return F.concatenate([a * cos - b * sin, b * cos + a * sin], axis=-1)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("rope", ["none", "shared", "per_example"])
+@pytest.mark.parametrize("batch", [True, False])
+def test_self_attention(
+    causal: bool, masked: bool, rope: str, batch: bool, assert_equal_to_composition: Compare, rng: np.random.Generator
+) -> None:
+    examples, length, heads, d_head = (2 if batch else 1), 5, 3, 4
+    width = heads * d_head
+    key_mask = np.array([[True, True, True, False, False], [True, False, True, True, True]])[:examples]
+    shape = {"none": None, "shared": (length, d_head // 2), "per_example": (examples, length, d_head // 2)}[rope]
+    angles = None if shape is None else rng.uniform(-3.0, 3.0, shape)
+
+    def fused(qkv: Tensor) -> Tensor:
+        tables = None if angles is None else (np.cos(angles), np.sin(angles))
+        return F.self_attention(qkv, heads, causal=causal, key_mask=key_mask if masked else None, rope=tables)
+
+    def composed(qkv: Tensor) -> Tensor:
+        qkv = qkv.reshape(examples, length, 3 * width)
+        q, k, v = (
+            part.reshape(examples, length, heads, d_head).transpose(0, 2, 1, 3) for part in F.split(qkv, 3, axis=-1)
+        )
+        if angles is not None:
+            by_head = (angles if angles.ndim == 2 else angles[:, None]).astype(q.dtype)
+            q, k = (turned(x, np.cos(by_head), np.sin(by_head)) for x in (q, k))
+        out = F.scaled_dot_product_attention(q, k, v, causal=causal, key_mask=key_mask if masked else None)
+        joined = out.transpose(0, 2, 1, 3).reshape(examples, length, width)
+        return joined if batch else joined[0]
+
+    qkv = rng.standard_normal((examples, length, 3 * width)) * 2.0
+    assert_equal_to_composition(fused, composed, qkv if batch else qkv[0])
