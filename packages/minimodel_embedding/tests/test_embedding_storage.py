@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from autograd_core import Parameter
-from minimodel.embedding import Embedding, files
+from autograd_core import Parameter, files
+from minimodel.embedding import Embedding
 
 
 def saved(path, rng, shape=(7, 5), dtype=np.float64):
@@ -322,26 +322,3 @@ def test_interrupted_save_loads_as_old_or_new(tmp_path, rng, monkeypatch, first_
         assert any(np.array_equal(found, table.E.value) for table in tables)
         assert np.array_equal(found, tables[-1].E.value) or stop_before < 2
     assert sorted(p.name for p in tmp_path.iterdir()) == ["table.json", "table.npy"]
-
-
-def test_failed_write_leaves_the_old_file_and_no_temporary_one(tmp_path, monkeypatch):
-    (tmp_path / "x").write_bytes(b"old")
-
-    def full(descriptor):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(files.os, "fsync", full)
-    with pytest.raises(OSError, match="No space left"):
-        files.write_atomically(tmp_path / "x", b"new")
-    assert (tmp_path / "x").read_bytes() == b"old"
-    assert [p.name for p in tmp_path.iterdir()] == ["x"]
-
-
-@pytest.mark.skipif(os.name == "nt", reason="modes are POSIX")
-def test_written_file_is_readable_as_the_umask_says(tmp_path):
-    before = os.umask(0o022)
-    try:
-        files.write_atomically(tmp_path / "x", b"new")
-    finally:
-        os.umask(before)
-    assert (tmp_path / "x").stat().st_mode & 0o777 == 0o644

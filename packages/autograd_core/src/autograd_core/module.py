@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import difflib
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Self
 
 import numpy as np
@@ -138,6 +139,17 @@ class Module:
         for module in self.modules():
             module.training = flag
         return self
+
+    @contextmanager
+    def evaluating(self) -> Iterator[None]:
+        """Context with the whole tree in evaluation mode; on leaving, each module has the mode it had."""
+        before = [(module, module.training) for module in self.modules()]
+        self.eval()
+        try:
+            yield
+        finally:
+            for module, mode in before:
+                module.training = mode
 
     def zero_grad(self) -> None:
         """Set every parameter's `.grad` to None."""

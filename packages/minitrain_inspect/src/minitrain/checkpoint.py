@@ -18,11 +18,11 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 from autograd_core import Dropout, Module
+from autograd_core.files import write_atomic
 from autograd_core.optim import Optimizer
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from .files import write_atomic
 from .loop import Progress
 
 SCHEMA = "1"

@@ -130,17 +130,11 @@ def evaluate(model: Module, batches: Iterable[Batch], objective: Objective = mod
         Finite.
     objective : callable
     """
-    modes = [(module, module.training) for module in model.modules()]
     total, count = 0.0, 0
-    model.eval()
-    try:
-        with no_grad():
-            for batch in batches:
-                total += float(objective(model, batch).value.sum(dtype=np.float64))
-                count += batch.counted
-    finally:
-        for module, mode in modes:
-            module.training = mode
+    with model.evaluating(), no_grad():
+        for batch in batches:
+            total += float(objective(model, batch).value.sum(dtype=np.float64))
+            count += batch.counted
     return total / count if count else 0.0
 
 

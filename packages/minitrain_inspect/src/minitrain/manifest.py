@@ -19,10 +19,10 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
 import numpy as np
+from autograd_core.files import write_atomic
 from threadpoolctl import threadpool_info
 
 from .config import RunConfig
-from .files import write_atomic
 
 MANIFEST_SCHEMA = 1
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from autograd_core.files import write_atomic
 from autograd_core.optim import AdamW, WarmupCosine, decay_groups
 from minimodel.transformer import MiniGPT, MiniGPTConfig, load_weights, save_weights
 
@@ -22,7 +23,6 @@ from .config import RunConfig, load_config
 from .dashboard import write_dashboard
 from .data import Data, load_data
 from .evaluation import completions, exact_shares
-from .files import write_atomic
 from .inspect import Inspector
 from .log import LogWriter
 from .loop import Progress, Row, TrainResult, evaluate, train

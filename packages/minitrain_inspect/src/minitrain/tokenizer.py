@@ -15,7 +15,7 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from minitrain.files import write_atomic
+from autograd_core.files import write_atomic
 
 __all__ = ["BOS_ID", "EOS_ID", "PAD_ID", "SPECIAL_TOKENS", "UNK_ID", "CharTokenizer"]
 

@@ -19,8 +19,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.lib.format as npy_format
 import numpy.typing as npt
-
-from .files import write_atomically
+from autograd_core.files import write_atomic
 
 FORMAT = "minimodel.embedding"
 VERSION = 1
@@ -48,9 +47,9 @@ def write_pair(path: str | os.PathLike[str], matrix: npt.NDArray[Any]) -> None:
     manifest = {"format": FORMAT, "version": VERSION, **_describe(matrix)}
 
     if previous is not None:
-        write_atomically(manifest_file, _to_json({**manifest, "previous": previous}))
-    write_atomically(matrix_file, _to_npy(matrix))
-    write_atomically(manifest_file, _to_json(manifest))
+        write_atomic(manifest_file, _to_json({**manifest, "previous": previous}))
+    write_atomic(matrix_file, _to_npy(matrix))
+    write_atomic(manifest_file, _to_json(manifest))
 
 
 def read_pair(path: str | os.PathLike[str]) -> npt.NDArray[Any]:

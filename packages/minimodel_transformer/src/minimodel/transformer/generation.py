@@ -74,17 +74,11 @@ def generate(
     ids = np.empty((*prompt.shape[:-1], start + int(max_new_tokens)), dtype=np.int64)
     ids[..., :start] = prompt
 
-    was_training = [(module, module.training) for module in model.modules()]
-    model.eval()
-    try:
-        with no_grad():
-            for end in range(start, ids.shape[-1]):
-                window = ids[..., max(0, end - context_len) : end]
-                logits = model(window).value[..., -1, :]  # (V,) or (B, V)
-                ids[..., end] = sampler.draw(logits, rng)
-    finally:
-        for module, flag in was_training:
-            module.training = flag
+    with model.evaluating(), no_grad():
+        for end in range(start, ids.shape[-1]):
+            window = ids[..., max(0, end - context_len) : end]
+            logits = model(window).value[..., -1, :]  # (V,) or (B, V)
+            ids[..., end] = sampler.draw(logits, rng)
     return ids
 
 

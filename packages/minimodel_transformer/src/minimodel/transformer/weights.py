@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import safetensors.numpy
 from autograd_core import Module
-from minimodel.embedding.files import write_atomically
+from autograd_core.files import write_atomic
 from safetensors import SafetensorError
 
 
@@ -28,7 +28,7 @@ def save_weights(model: Module, path: str | os.PathLike[str]) -> None:
         If the folder is missing or not writable.
     """
     arrays = {name: np.ascontiguousarray(parameter.value) for name, parameter in model.named_parameters()}
-    write_atomically(path, safetensors.numpy.save(arrays))
+    write_atomic(path, safetensors.numpy.save(arrays))
 
 
 def load_weights(model: Module, path: str | os.PathLike[str]) -> None:

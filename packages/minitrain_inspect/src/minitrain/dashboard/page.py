@@ -14,9 +14,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from autograd_core.files import write_atomic
 from plotly.offline import get_plotlyjs
 
-from ..files import write_atomic
 from .charts import Chart, Entry, Table
 from .header import key_figures, settings, status, warnings, what_ran
 from .panels import Panel, Part, build_panels
@@ -176,9 +176,9 @@ def _part(panel: Panel, part: Part, language: str) -> str:
     return (
         f'{heading}<p class="summary" id="{chart.key}-summary">{words}</p>'
         f'<div class="chart {"many" if chart.many else "few"}" data-chart="{chart.key}">'
-        f'<div class="plot" role="img" {_label(chart.label, language)} aria-describedby="{chart.key}-summary">'
+        f'<div class="drawing" role="img" {_label(chart.label, language)} aria-describedby="{chart.key}-summary">'
         f"<noscript>{_both(NO_SCRIPT)}</noscript></div>"
-        f'<div class="lines">{tools}'
+        f'<div class="chart-list">{tools}'
         f'<ul class="entries" role="listbox" aria-multiselectable="true" tabindex="0" {_label(LINES, language)}>'
         f"{entries}</ul></div></div>"
         f"<details><summary>{_both(TABLE)}</summary>{_table(chart.table)}</details>"
