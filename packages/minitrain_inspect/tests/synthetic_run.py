@@ -1,6 +1,6 @@
 """A made-up run folder with the shape of a real one: smooth falls, warm-up, noise, and whatever a test asks for.
 
-The numbers follow plain formulas of the step and a seeded generator; nothing is trained. Shared by the tests of the dashboard.
+The numbers follow plain formulas of the step and a seeded generator; nothing is trained. The tests share it.
 """
 
 import json
@@ -32,9 +32,7 @@ def rows(
     """Rows of the log, ready for `LogWriter.write`."""
     rng = np.random.default_rng(seed)
     total = count * log_every
-    return [
-        _row(index, total, layers, log_every, rng, verbs=verbs, inspected=inspected) for index in range(count)
-    ]
+    return [_row(index, total, layers, log_every, rng, verbs=verbs, inspected=inspected) for index in range(count)]
 
 
 def _row(
@@ -82,7 +80,13 @@ def _inspection(
     for place, name in enumerate(module_names(layers)):
         size = {"MiniGPT": 2.5 + 3 * done, "embedding": 0.03 + 0.05 * done, "ln_final": 0.9}.get(name)
         if size is None:
-            size = 0.25 + 0.6 * done + 0.04 * place if name.count(".") == 1 else 0.8 if ".ln" in name else 0.15 + 0.3 * done
+            size = (
+                0.25 + 0.6 * done + 0.04 * place
+                if name.count(".") == 1
+                else 0.8
+                if ".ln" in name
+                else 0.15 + 0.3 * done
+            )
         modules[name] = statistics(1.25 * size) | {"mean_abs": noisy(size, 0.02)}
     matrices = matrix_names(layers)
     return {
@@ -117,7 +121,7 @@ def write_run(
         f"[train]\nsteps = {steps}\nbatch_size = 16\nlr_max = 0.001\nseed = 7\n",
         "utf-8",
     )
-    manifest = {"seed": 7, "versions": {"minitrain-inspect": "0.1.0", "numpy": "2.4.6", "python": "3.11.7"}}
+    manifest = {"seed": 7, "python": "3.11.7", "packages": {"minitrain-inspect": "0.1.0", "numpy": "2.4.6"}}
     (folder / "manifest.json").write_text(json.dumps(manifest), "utf-8")
     if finished is not None:
         results = {

@@ -36,7 +36,7 @@ from .text import (
 )
 from .traces import band_traces, cross_trace, is_floored, line_trace, log_floor
 
-ALL_DRAWN = 12  # up to here a chart shows every layer; beyond, bands and a choice
+ALL_DRAWN = 10  # more lines than that are hard to tell apart: bands, and a choice
 PICKED = 5
 _LEAST_TOP = 0.2  # of an axis of fractions: a hair above zero must not fill the chart
 

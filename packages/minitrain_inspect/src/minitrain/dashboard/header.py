@@ -5,6 +5,7 @@ Each function takes what the run folder holds and leaves out what it does not ho
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any
 
 from .charts import Table
@@ -44,6 +45,9 @@ def warnings(record: Record, series: RunSeries) -> list[Text]:
         Text("{name} cannot be read and is left out.", "{name} no se puede leer y se omite.").fill(name=name)
         for name in record.unreadable
     ]
+    reason = record.results.get("stopped")
+    if isinstance(reason, str):
+        said.append(Text("It was stopped: {reason}", "Fue detenida: {reason}").fill(reason=reason))
     if series.not_finite is not None:
         said.append(
             Text(
@@ -71,7 +75,7 @@ def what_ran(record: Record) -> Text:
         parts.append(Text("{heads} heads", "{heads} cabezas").fill(heads=str(model["n_heads"])))
     source = _section(record.config, "data").get("source")
     if source is not None:
-        parts.append(Text("data: {source}", "datos: {source}").fill(source=str(source)))
+        parts.append(Text("data: {source}", "datos: {source}").fill(source=PurePath(str(source)).name))
     if "batch_size" in train:
         parts.append(Text("batches of {size}", "lotes de {size}").fill(size=str(train["batch_size"])))
     if "lr_max" in train:
@@ -138,7 +142,7 @@ def key_figures(record: Record, series: RunSeries) -> list[KeyFigure]:
     if seconds is None:
         seconds = series.elapsed_seconds
     if seconds is not None:
-        per_step = plain(f"{1000 * seconds / steps:.3g} ms / ") if steps else None
+        per_step = plain(f"{_per_step(seconds / steps)} / ") if steps else None
         figures.append(
             KeyFigure(
                 Text("Duration", "Duración"),
@@ -154,9 +158,12 @@ def settings(record: Record) -> list[Table]:
     header = (Text("key", "clave"), Text("value", "valor"))
     manifest = {key: value for key, value in record.manifest.items() if key != "config"}
     tables = []
-    for name, values in (("config.toml", record.config), ("manifest.json", manifest)):
+    for name, values in (
+        (Text("Configuration", "Configuración"), record.config),
+        (Text("Where and with what it ran", "Dónde y con qué se ejecutó"), manifest),
+    ):
         if values:
-            tables.append(Table(plain(name), header, [(key, value) for key, value in flattened(values)]))
+            tables.append(Table(name, header, [(key, value) for key, value in flattened(values)]))
     return tables
 
 
@@ -168,6 +175,10 @@ def _steps(record: Record, series: RunSeries) -> int | None:
 def _section(config: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     section = config.get(name)
     return section if isinstance(section, Mapping) else {}
+
+
+def _per_step(seconds: float) -> str:
+    return f"{number(round(seconds, 2))} s" if seconds >= 1 else f"{1000 * seconds:.3g} ms"
 
 
 def _written(value: object) -> str:

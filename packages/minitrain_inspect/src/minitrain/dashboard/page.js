@@ -178,7 +178,7 @@
   function prepare(holder) {
     const { traces, layout, texts, entries, many } = data.charts[holder.dataset.chart];
     const chart = { holder, traces, layout, texts, many, hidden: new Set(), slots: new Map() };
-    chart.plot = holder.querySelector(".plot");
+    chart.plot = holder.querySelector(".drawing");
     chart.list = holder.querySelector(".entries");
     chart.items = [...chart.list.children];
     chart.items.forEach((item, place) => {

@@ -54,14 +54,18 @@ class Record:
 
 
 def read_record(run: str | os.PathLike[str]) -> Record:
-    """The record of the run folder `run`; its configuration comes from `config.toml`, else from the manifest."""
+    """The record of the run folder `run`.
+
+    The configuration is the manifest's, which has no absolute paths, so that the page can be passed on; without a
+    manifest it is `config.toml`.
+    """
     folder = Path(run)
     unreadable: list[str] = []
     manifest = _mapping(folder / "manifest.json", unreadable)
     results = _mapping(folder / "results.json", unreadable)
     config = _mapping(folder / "config.toml", unreadable)
     recorded = manifest.get("config")
-    if not config and isinstance(recorded, Mapping):
+    if isinstance(recorded, Mapping):
         config = recorded
     return Record(folder.resolve().name, manifest, results, config, tuple(unreadable))
 

@@ -130,14 +130,13 @@ def about_layers(lines: Mapping[str, Line], what: Text) -> list[Text]:
                 low_step=low.step,
             )
         )
-    bad = [(line.marks[0][0], name) for name, line in lines.items() if line.marks]
+    bad = [line.marks[0][0] for line in lines.values() if line.marks]
     if bad:
-        step, first = min(bad, key=lambda mark: mark[0])
         said.append(
             Text(
-                "{count} of the {what} held values that were not finite, first {name} at step {step} (crosses).",
-                "Hubo valores no finitos en {count} de: {what}; primero en {name}, paso {step} (cruces).",
-            ).fill(count=len(bad), what=what, name=first, step=step)
+                "{count} of the {what} held values that were not finite, first at step {step} (crosses).",
+                "Valores no finitos en {count} de: {what}; los primeros en el paso {step} (cruces).",
+            ).fill(count=len(bad), what=what, step=min(bad))
         )
     return said
 

@@ -62,9 +62,8 @@ def css_variables() -> str:
     )
 
 
-def base_layout() -> dict[str, Any]:
-    """Plotly layout without data: transparent ground, thin grid, room for axis titles, no legend of its own."""
-    axis = {
+def _axis() -> dict[str, Any]:
+    return {
         "gridcolor": LIGHT["grid"],
         "linecolor": LIGHT["rule"],
         "zeroline": False,
@@ -75,16 +74,20 @@ def base_layout() -> dict[str, Any]:
         "automargin": True,
         "title": {"standoff": 8, "font": {"size": 12}},
     }
+
+
+def base_layout() -> dict[str, Any]:
+    """Plotly layout without data: transparent ground, thin grid, room for axis titles, no legend of its own."""
     return {
         "template": "none",
         "showlegend": False,
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
         "font": {"family": FONT, "size": 12, "color": LIGHT["quiet"]},
-        "margin": {"l": 56, "r": 14, "t": 12, "b": 44},
+        "margin": {"l": 56, "r": 24, "t": 12, "b": 44},
         "hoverlabel": {"font": {"family": FONT, "size": 12}, "align": "left", "namelength": -1},
         "dragmode": "zoom",
         "autosize": True,
-        "xaxis": {**axis},
-        "yaxis": {**axis},
+        "xaxis": _axis(),
+        "yaxis": _axis(),
     }

@@ -14,6 +14,7 @@ from .decimate import Line
 from .style import LIGHT, slot_style
 from .text import NOT_FINITE, STEP
 
+_DENSE_FROM = 350  # points: thinner lines keep their noise apart
 _DOTTED_UP_TO = 60  # points: with more, dots only thicken the line
 
 
@@ -51,7 +52,7 @@ def line_trace(
         "x": line.steps,
         "y": values,
         "connectgaps": False,
-        "line": {"color": colour, "dash": dash, "width": 2},
+        "line": {"color": colour, "dash": dash, "width": 2 if len(values) < _DENSE_FROM else 1.5},
         "meta": {"kind": "line"},
         "hovertemplate": _hover("%{y:.5~g}"),
     }
