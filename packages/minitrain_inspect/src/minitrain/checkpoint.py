@@ -90,10 +90,7 @@ def load_checkpoint(path: Path, model: Module, optimizer: Optimizer, parts: Mapp
         return Progress(**numbers["progress"])
     except (ValueError, TypeError, KeyError, IndexError) as error:
         _put(own_arrays, own_numbers, model, optimizer, parts)
-        raise ValueError(
-            f"{path}: a checkpoint must fit the run; {error}. "
-            "Resume with the configuration and the version that wrote it."
-        ) from error
+        raise ValueError(f"{path}: a checkpoint must fit the run; {error}") from error
 
 
 def _gather(model: Module, optimizer: Optimizer, parts: Mapping[str, Resumable]) -> tuple[Arrays, dict[str, Any]]:
