@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .arrays import Array, Vjp
+from .hooks import check_returned_nothing
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -195,14 +196,16 @@ def _deliver(leaves: dict[int, tuple[Tensor, Array, bool]]) -> None:
     awake = [entry for entry in leaves.values() if entry[0]._requires_grad]
     for leaf, grad, own in awake:
         leaf._accumulate(grad, own)
-    hooked = [leaf for leaf, _, _ in awake if leaf._has_grad_hooks()]
+    # Of this backward are the hooks registered now: one that registers or removes another changes the next backward.
+    hooked = [(leaf, hooks) for leaf, _, _ in awake if (hooks := leaf._grad_hooks())]
     if not hooked:
         return
     callbacks: dict[Callable[[], None], None] = {}
     token = _after_backward.set(callbacks)
     try:
-        for leaf in hooked:
-            leaf._run_grad_hooks()
+        for leaf, hooks in hooked:
+            for handle in hooks:
+                check_returned_nothing(handle.hook_fn(leaf, leaf._grad), handle)
     finally:
         _after_backward.reset(token)
         for callback in callbacks:

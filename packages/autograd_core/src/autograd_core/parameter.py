@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .arrays import Array
-from .hooks import HookHandle, check_returned_nothing
+from .hooks import HookHandle
 from .tensor import Tensor
 
 
@@ -61,12 +61,8 @@ class Parameter(Tensor):
         """
         return HookHandle(self, fn, "backward")
 
-    def _has_grad_hooks(self) -> bool:
-        return bool(self._hooks)
-
-    def _run_grad_hooks(self) -> None:
-        for handle in tuple(self._hooks):
-            check_returned_nothing(handle.hook_fn(self, self._grad), handle)
+    def _grad_hooks(self) -> tuple[HookHandle, ...]:
+        return tuple(self._hooks)
 
     def _accumulate(self, grad: Array, own: bool) -> None:
         home = self._grad_home

@@ -19,6 +19,8 @@ from .graph import Node, run_backward
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from .hooks import HookHandle
+
 Operand: TypeAlias = "Tensor | Array | Number"
 """What may stand on either side of an operator."""
 
@@ -246,11 +248,9 @@ class Tensor:
         else:
             self._grad = np.array(grad, order="C")  # not grad.copy(): a NumPy scalar would stay one
 
-    def _has_grad_hooks(self) -> bool:
-        return False
-
-    def _run_grad_hooks(self) -> None:
+    def _grad_hooks(self) -> tuple[HookHandle, ...]:
         """Only parameters have gradient hooks."""
+        return ()
 
     def _describe(self) -> str:
         return f"a tensor of shape {self._value.shape}"
