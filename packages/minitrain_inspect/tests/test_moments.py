@@ -4,7 +4,8 @@ import math
 
 import numpy as np
 import pytest
-from minitrain.moments import Meter, absorb, describe, norm, welford_update
+from minitrain.meter import Meter
+from minitrain.moments import absorb, describe, norm, welford_update
 
 TOLERANCE = {"float32": 2e-6, "float64": 1e-13}
 
@@ -87,6 +88,43 @@ def test_many_arrays_at_once_are_as_exact_as_each_alone(dtype: str) -> None:
             want = exact(x)
             want.pop("mean_abs", None)
             assert_same(got, want, dtype)
+
+
+@pytest.mark.parametrize("width", [1, 64])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_views_of_one_flat_array_are_measured_in_place_whatever_their_order(dtype: str, width: int) -> None:
+    rng = np.random.default_rng(6)
+    flat = np.empty(97 * width, dtype)
+    ends = [7, 8, 30, 31, 60, 97]
+    starts = [0, *ends[:-1]]
+    views = [flat[a * width : b * width].reshape(-1, b - a) for a, b in zip(starts, ends, strict=True)]
+    meter = Meter()
+    for chosen in ([0, 1, 2, 3, 4, 5], [3, 5, 4, 0, 2, 1], [4, 3], [0, 2], [5], [5, 0, 1, 2, 3, 4]):
+        group = [views[index] for index in chosen]
+        for offset in (0.0, 0.0, 100.0):  # the same views with other numbers in them
+            flat[:] = offset + rng.normal(size=flat.size)
+            flat[-1] = np.nan
+            for got, x in zip(meter.measure_all(group), group, strict=True):
+                want = exact(x)
+                want.pop("mean_abs", None)
+                assert_same(got, want, dtype)
+    strangers = [*views[:2], rng.normal(size=(3, 5)).astype(dtype), flat[::2]]
+    for got, x in zip(meter.measure_all(strangers), strangers, strict=True):
+        want = exact(x)
+        want.pop("mean_abs", None)
+        assert_same(got, want, dtype)
+
+
+def test_gradients_that_an_optimiser_houses_are_not_copied() -> None:
+    flat = np.arange(12.0) * np.tile([1.0, -1.0], 6)
+    views = [flat[4:12].reshape(2, 4), flat[:4]]
+    meter = Meter()
+    assert [state["mean"] for state in meter.measure_all(views)] == [-0.5, -0.5]
+    assert meter._scratch == {}
+    apart = [view.copy() for view in views]
+    assert [state["min"] for state in meter.measure_all(apart)] == [-11.0, -3.0]
+    assert meter._scratch[flat.dtype].size == 12
+    assert meter._layout is None  # arrays that will not come again are not kept alive
 
 
 def test_one_meter_serves_arrays_of_changing_size_and_dtype() -> None:

@@ -11,8 +11,8 @@ import numpy.typing as npt
 THRESHOLD = 1e-3
 """A unit is alive on a token where the absolute value of its activation reaches this (or is NaN)."""
 
-# Tokens in the first look. A healthy GELU or ReLU layer is proven alive by these; each further look takes four
-# times as many.
+# Tokens in the first look: enough to prove a healthy GELU or ReLU layer alive. Each further look takes four times as
+# many.
 _FIRST_LOOK = 8
 
 
@@ -31,34 +31,36 @@ class DeadUnits:
         self.suspects: npt.NDArray[np.intp] | None = None
         self.width = 0
 
-    def observe(self, activations: npt.NDArray[Any], real: npt.NDArray[np.intp] | None = None) -> None:
+    def observe(self, activations: npt.NDArray[Any], real: npt.NDArray[np.bool_] | None = None) -> None:
         """Strike off the units that are alive in `activations`; returns None.
 
         Parameters
         ----------
         activations : array of shape (..., F), floating
             The layer's output; F units.
-        real : int array, optional
-            Indices of the rows (positions of the flattened leading axes) that hold real tokens; None means all.
+        real : bool array, optional
+            For each row (position of the flattened leading axes) whether it holds a real token; None means all do.
         """
         if activations.ndim == 0 or activations.size == 0:
             return
         width = activations.shape[-1]
         rows = activations.reshape(-1, width)
-        count = len(rows) if real is None else len(real)
-        if count == 0:
-            return
-        if self.suspects is None or self.width != width:
-            self.suspects, self.width = np.arange(width), width
+        if self.width != width:
+            self.reset()
         start, size = 0, _FIRST_LOOK
-        while start < count and self.suspects.size:
-            look = rows[start : start + size] if real is None else rows[real[start : start + size]]
-            # The first look takes whole rows: cheaper than picking columns while most units are still suspected.
-            if self.suspects.size < width:
-                look = look[:, self.suspects]
-            asleep = (np.abs(look) < THRESHOLD).all(axis=0)
-            self.suspects = self.suspects[asleep]
+        while start < len(rows) and (self.suspects is None or self.suspects.size):
+            look = rows[start : start + size]
+            if real is not None:
+                look = look[real[start : start + size]]
             start, size = start + size, size * 4
+            if not len(look):
+                continue
+            # The first look takes whole rows: cheaper than picking columns while all units are still suspected.
+            if self.suspects is not None:
+                look = look[:, self.suspects]
+            asleep = np.maximum.reduce(np.abs(look), axis=0) < THRESHOLD  # NaN is not below
+            self.suspects = np.flatnonzero(asleep) if self.suspects is None else self.suspects[asleep]
+            self.width = width
 
     def fraction(self) -> float | None:
         """Return the share of dead units in [0, 1]; None where no real token was observed."""

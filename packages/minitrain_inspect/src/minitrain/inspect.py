@@ -23,8 +23,8 @@ is. The price: a module whose `forward` is called directly goes unobserved, and 
 
 Hooks observe: they return None, draw no shared random numbers and write into nothing of the model, so a run is
 bit-identical with and without. Statistics are O(1) in steps: ten numbers a name, one copy of the watched matrices,
-scratch of twice all gradients. No activation is kept. The statistics themselves are in `moments.py`,
-`dead_units.py` and `matrices.py`.
+scratch of the largest tensor or all gradients, whichever is more. No activation is kept. The statistics themselves
+are in `meter.py`, `dead_units.py` and `matrices.py`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ from autograd_core import GELU, HookHandle, Module, Parameter, ReLU, Tensor, aft
 
 from .dead_units import DeadUnits
 from .matrices import WatchedMatrix
-from .moments import Array, Meter, State, absorb, describe, merge, welford_update
+from .meter import Meter
+from .moments import Array, State, absorb, describe, merge, welford_update
 from .selection import Selection, name_parameters
 
 __all__ = ["FirstNonFinite", "HookHandle", "Inspector", "merge", "welford_update"]
@@ -153,8 +154,7 @@ class Inspector:
         self._measured = 0
         self._observing = True
         self._update_open = False
-        self._real: npt.NDArray[np.intp] | None = None  # rows of real tokens, None where all are
-        self._positions = 0  # of the padding mask
+        self._real: npt.NDArray[np.bool_] | None = None  # by position, whether it holds a real token; None: all do
 
     # ------------------------------------------------------------------ registering
 
@@ -316,8 +316,7 @@ class Inspector:
                 f"set_pad_mask: the mask must be boolean, True where the token is real; got {mask.dtype}. "
                 "Use mask.astype(bool)."
             )
-        self._real = None if mask.all() else np.flatnonzero(mask)
-        self._positions = mask.size
+        self._real = mask.reshape(-1)
 
     def step(self) -> None:
         """Close an optimiser step. Call it after the update, so that the update ratio is that of the real step."""
@@ -402,7 +401,7 @@ class Inspector:
             self._note_non_finite(watched.name)
         if watched.dead is not None and value.ndim:
             real = self._real
-            if real is not None and value.size != self._positions * value.shape[-1]:
+            if real is not None and value.size != real.size * value.shape[-1]:
                 real = None
             watched.dead.observe(value, real)
 

@@ -1,8 +1,8 @@
 """Moments of streams of arrays: count, mean, variance, extremes and norm, without keeping the numbers.
 
 Read in this order: a `State` is a small dictionary of plain numbers; `welford_update` adds an array to one and `merge`
-joins two, both in float64 and for any input; `Meter` measures float32 and float64 arrays at the price of one pass a
-statistic, which is what a training loop can afford; `describe` turns a state into what a log or a snapshot shows.
+joins two, both in float64 and for any input; `describe` turns a state into what a log or a snapshot shows. `meter.py`
+measures the same at the price that a training loop can afford.
 
 It does not know modules, parameters or steps: that is `inspect.py`. The mathematics is in section 9 of the BLUEPRINT.
 """
@@ -10,7 +10,7 @@ It does not know modules, parameters or steps: that is `inspect.py`. The mathema
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,12 +20,6 @@ Array: TypeAlias = npt.NDArray[Any]
 
 State: TypeAlias = dict[str, float]
 """`n mean m2 min max l2`; `nan` and `inf` once one was seen; `mean_abs` where it is kept. `{}` is a fresh one."""
-
-# Below this share of Σx² the variance is what is left of a cancellation: measure again about the mean.
-_CANCELLATION = 0.1
-
-# Rows of this width are summed by one matrix-vector product: half the time of a pairwise sum, and as exact.
-_ROW = 64
 
 
 def welford_update(state: State, x: npt.ArrayLike) -> None:
@@ -54,7 +48,7 @@ def welford_update(state: State, x: npt.ArrayLike) -> None:
     >>> state["n"], state["mean"], state["m2"]
     (4, 10.0, 90.0)
     """
-    absorb(state, _measure_exactly(np.asarray(x)))
+    absorb(state, measure_exactly(np.asarray(x)))
 
 
 def merge(a: Mapping[str, float], b: Mapping[str, float]) -> State:
@@ -78,6 +72,9 @@ def merge(a: Mapping[str, float], b: Mapping[str, float]) -> State:
 def absorb(state: State, part: Mapping[str, float]) -> None:
     """Merge `part` into `state`, in place."""
     if not part:
+        return
+    if not state:  # after each row of the log: worth its own line
+        state.update(part)
         return
     if "nan" in part:
         state["nan"] = state.get("nan", 0) + part["nan"]
@@ -137,109 +134,6 @@ def describe(state: Mapping[str, float], *, absolute: bool) -> dict[str, float |
     return shown
 
 
-class Meter:
-    """Measures arrays in their own dtype, reusing its scratch: one array of the largest size seen for each dtype."""
-
-    def __init__(self) -> None:
-        self._scratch: dict[np.dtype[Any], Array] = {}
-        self._ones: dict[np.dtype[Any], Array] = {}
-
-    def measure(self, value: Array, *, absolute: bool) -> State:
-        """Return the state of one array: that of `welford_update` to within rounding, with `mean_abs` if `absolute`.
-
-        Parameters
-        ----------
-        value : array of any shape
-            float32 and float64 are summed in their own dtype; others are converted to float64 first.
-        """
-        flat = value.ravel(order="K")  # a view wherever the memory is one piece
-        n = flat.size
-        if n == 0:
-            return {}
-        limits = _LIMITS.get(flat.dtype)
-        if limits is None:
-            return _measure_exactly(flat, absolute=absolute)
-        with np.errstate(all="ignore"):
-            squares = float(flat.dot(flat))
-        # One comparison proves that nothing is NaN or Inf, and that no square overflowed or was lost to underflow.
-        if not limits[0] * n <= squares <= limits[1]:
-            return _measure_exactly(flat, absolute=absolute)
-        total = self._sum(flat)
-        low, high = float(np.minimum.reduce(flat)), float(np.maximum.reduce(flat))
-        state = self._finish(flat, total, squares, low, high)
-        if absolute:
-            mean = state["mean"]
-            if low >= 0.0 or high <= 0.0:
-                state["mean_abs"] = abs(mean)
-            else:
-                state["mean_abs"] = self._sum(np.abs(flat, out=self._room(flat))) / n
-        return state
-
-    def measure_all(self, arrays: Sequence[Array]) -> list[State]:
-        """Return the state of each array, all of them in a handful of passes over one buffer.
-
-        Parameters
-        ----------
-        arrays : sequence of arrays of any shapes
-        """
-        dtypes = {array.dtype for array in arrays}
-        limits = _LIMITS.get(next(iter(dtypes))) if len(dtypes) == 1 else None
-        if limits is None or any(array.size == 0 for array in arrays):
-            return [self.measure(array, absolute=False) for array in arrays]
-        flats = [array.ravel(order="K") for array in arrays]
-        sizes = [flat.size for flat in flats]
-        starts = np.cumsum([0, *sizes[:-1]], dtype=np.intp)
-        n = sum(sizes)
-        room = self._room_for(2 * n, flats[0].dtype)
-        everything = np.concatenate(flats, out=room[:n])
-        with np.errstate(all="ignore"):
-            totals = np.add.reduceat(everything, starts).tolist()
-            squared = np.multiply(everything, everything, out=room[n : 2 * n])
-            squares = np.add.reduceat(squared, starts).tolist()
-            lows = np.minimum.reduceat(everything, starts).tolist()
-            highs = np.maximum.reduceat(everything, starts).tolist()
-        lowest, highest = limits
-        return [
-            self._finish(flat, total, square, low, high)
-            if lowest * flat.size <= square <= highest
-            else _measure_exactly(flat)
-            for flat, total, square, low, high in zip(flats, totals, squares, lows, highs, strict=True)
-        ]
-
-    def _finish(self, flat: Array, total: float, squares: float, low: float, high: float) -> State:
-        """Return the state of `flat` from its sums, passing over it again where they cancel."""
-        n = flat.size
-        mean = total / n
-        m2 = squares - total * mean
-        if low == high:
-            mean, m2, squares = low, 0.0, n * low * low
-        elif m2 < _CANCELLATION * squares:
-            centre = float(flat.dtype.type(mean))
-            deviation = np.subtract(flat, centre, out=self._room(flat))
-            rest = self._sum(deviation)
-            mean = centre + rest / n
-            m2 = max(float(deviation.dot(deviation)) - rest * rest / n, 0.0)
-            squares = m2 + n * mean * mean
-        return {"n": n, "mean": mean, "m2": m2, "min": low, "max": high, "l2": math.sqrt(squares)}
-
-    def _sum(self, flat: Array) -> float:
-        if flat.size % _ROW or flat.size < 16 * _ROW:
-            return float(np.add.reduce(flat))
-        ones = self._ones.get(flat.dtype)
-        if ones is None:
-            ones = self._ones[flat.dtype] = np.ones(_ROW, dtype=flat.dtype)
-        return float(np.add.reduce(flat.reshape(-1, _ROW).dot(ones)))
-
-    def _room(self, flat: Array) -> Array:
-        return self._room_for(flat.size, flat.dtype)[: flat.size]
-
-    def _room_for(self, size: int, dtype: np.dtype[Any]) -> Array:
-        scratch = self._scratch.get(dtype)
-        if scratch is None or scratch.size < size:
-            scratch = self._scratch[dtype] = np.empty(size, dtype=dtype)
-        return scratch
-
-
 def norm(x: Array) -> float:
     """Return the Euclidean norm of `x`, safe against overflow and underflow; NaN or Inf where a value is.
 
@@ -247,7 +141,7 @@ def norm(x: Array) -> float:
     """
     flat = x.ravel(order="K")
     squares = float(flat.dot(flat))
-    limits = _LIMITS.get(flat.dtype)
+    limits = SAFE_SQUARES.get(flat.dtype)
     if squares == 0.0 and not flat.any():
         return 0.0
     if limits is not None and limits[0] * flat.size <= squares <= limits[1]:
@@ -259,7 +153,7 @@ def norm(x: Array) -> float:
     return largest * math.sqrt(float(np.add.reduce(np.square(wide / largest))))
 
 
-def _measure_exactly(x: Array, *, absolute: bool = False) -> State:
+def measure_exactly(x: Array, *, absolute: bool = False) -> State:
     """Return the state of `x` in float64, about its own mean, values that are not finite counted and left out."""
     with np.errstate(all="ignore"):
         values = x.astype(np.float64).ravel()
@@ -296,15 +190,15 @@ def _measure_exactly(x: Array, *, absolute: bool = False) -> State:
     return state
 
 
-def _limits(dtype: type[np.floating[Any]]) -> tuple[float, float]:
+def _safe_squares(dtype: type[np.floating[Any]]) -> tuple[float, float]:
     """Return, for a sum of n squares, the least safe value over n (none lost to underflow) and the greatest value."""
     kind = np.finfo(dtype)
     return float(kind.tiny) / float(kind.eps), float(kind.max)
 
 
-_LIMITS: dict[np.dtype[Any], tuple[float, float]] = {
-    np.dtype(np.float32): _limits(np.float32),
-    np.dtype(np.float64): _limits(np.float64),
+SAFE_SQUARES: dict[np.dtype[Any], tuple[float, float]] = {
+    np.dtype(np.float32): _safe_squares(np.float32),
+    np.dtype(np.float64): _safe_squares(np.float64),
 }
 
 

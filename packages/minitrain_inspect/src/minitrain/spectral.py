@@ -101,28 +101,26 @@ class SpectralNorm:
         scale = 2.0 ** min(max(math.frexp(largest)[1], -reach), reach)
         inverse = 1.0 / scale
 
-        warm = self.block is not None and self.block.shape[1] > 1
-        block = self._begin(tall.shape[1]).astype(matrix.dtype)  # (n, k)
-        at_least = 1 if block.shape[0] == block.shape[1] else 2 if warm else 6
+        block, at_least = self._begin(tall.shape[1])
+        block = block.astype(matrix.dtype)  # (n, k)
         square = 0.0
-        while self.iterations < self.max_iterations:
+        while True:
             self.iterations += 1
             image = tall.dot(block * inverse)  # W V / scale, (m, k)
-            squares, turn = np.linalg.eigh(image.T.dot(image).astype(np.float64))
-            square = float(squares[-1])
-            turn = turn[:, ::-1].astype(matrix.dtype)  # the leading Ritz vector first
-            ritz = block.dot(turn)
-            back = tall.T.dot(image.dot(turn) * inverse)  # WᵀW V / scale², (n, k)
+            looks = self.iterations >= at_least
+            if looks:
+                squares, turn = np.linalg.eigh(image.T.dot(image).astype(np.float64))
+                square = float(squares[-1])
+                turn = turn[:, ::-1].astype(matrix.dtype)  # the leading Ritz vector first
+                block, image = block.dot(turn), image.dot(turn)
+            back = tall.T.dot(image * inverse)  # WᵀW V / scale², (n, k)
+            if looks and square > 0.0:  # 0: the whole block is in the null space; QR fills it with other directions
+                rest = back[:, 0] - square * block[:, 0]
+                if float(rest.dot(rest)) <= self.tolerance * square * square or self.iterations >= self.max_iterations:
+                    break
             block = np.linalg.qr(back)[0]
-            if square <= 0.0:  # the whole block was in the null space: QR has filled it with other directions
-                continue
-            rest = back[:, 0] - square * ritz[:, 0]
-            settled = float(rest.dot(rest)) <= self.tolerance * square * square
-            # An exact pair need not be the leading one: the random columns get a few products to show theirs.
-            if settled and self.iterations >= at_least:
-                break
         self.block = block.astype(np.float64)
-        return math.sqrt(max(square, 0.0)) * scale
+        return math.sqrt(square) * scale
 
     def state_dict(self) -> dict[str, Any]:
         """Return block and generator as JSON values."""
@@ -137,14 +135,18 @@ class SpectralNorm:
         self.block = None if block is None else np.array(block, dtype=np.float64)
         self.rng.bit_generator.state = state["rng"]
 
-    def _begin(self, n: int) -> Array:
-        """Return an orthonormal block (n, k): warm vectors, stirred from the middle on, and random ones to fill it."""
+    def _begin(self, n: int) -> tuple[Array, int]:
+        """Return a block (n, k) to begin with, and the iteration from which on its answer may be believed.
+
+        An exact pair need not be the leading one: the random columns get a few products to show theirs.
+        """
         width = min(self._COLUMNS, n)
-        block = self.rng.standard_normal((n, width))
-        if self.block is not None and self.block.shape[0] == n:
-            kept = min(self.block.shape[1], width)
-            block *= self._STIR / math.sqrt(n)
-            block[:, : width // 2] = 0.0
-            block[:, kept:] = self.rng.standard_normal((n, width - kept))
-            block[:, :kept] += self.block[:, :kept]
-        return np.asarray(np.linalg.qr(block)[0])
+        if self.block is None or self.block.shape[0] != n:
+            return self.rng.standard_normal((n, width)), 2 if width == n else 6
+        kept = self.block.shape[1]
+        if kept < width:
+            return np.hstack([self.block, self.rng.standard_normal((n, width - kept))]), 6
+        block = self.block.copy()
+        stirred = block[:, width // 2 :]
+        stirred += self.rng.standard_normal(stirred.shape) * (self._STIR / math.sqrt(n))
+        return block, 2
