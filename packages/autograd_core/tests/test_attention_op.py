@@ -34,9 +34,6 @@ def gradients(arrays: Triple, cotangent: np.ndarray, **kwargs: object) -> list[n
     return [x.grad for x in inputs]
 
 
-# ------------------------------------------------------------------------------------------------- what a query sees
-
-
 def test_two_keys_by_hand() -> None:
     # Scores 2 · 1 / √4 = 1 and 0: weights e/(1 + e) and 1/(1 + e).
     q = np.array([[2.0, 0.0, 0.0, 0.0]])
@@ -114,8 +111,6 @@ def test_padding_is_as_if_the_keys_were_not_there(rng: np.random.Generator) -> N
     np.testing.assert_allclose(out[0], attend((q[0], k[0, :9], v[0, :9])), rtol=1e-12)
     np.testing.assert_allclose(out[1], attend((q[1], k[1, 2:], v[1, 2:])), rtol=1e-12)
 
-
-# ----------------------------------------------------------------------------------- what it does not see is nothing
 
 SPREADS = pytest.mark.parametrize("spread", [1.0, 100.0, 2e10], ids=["mild", "strong", "2e10"])
 DTYPES = pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -239,9 +234,6 @@ def test_an_infinite_value_reaches_only_its_own_column(rng: np.random.Generator)
     assert np.isfinite(np.delete(out, 3, axis=-1)).all()
 
 
-# --------------------------------------------------------------------------------------------------- strong scores
-
-
 @pytest.mark.parametrize(("dtype", "edge"), [(np.float32, 60.0), (np.float64, 500.0)])
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_rows_on_both_sides_of_the_shortcut_are_softmaxes(dtype: type, edge: float, sign: float) -> None:
@@ -261,9 +253,6 @@ def test_scores_of_2e10_choose_the_largest(dtype: type) -> None:
     q = np.array([[2e10], [-2e10]], dtype)
     k = np.array([[1.0], [-1.0], [0.5]], dtype)
     assert attention_weights(q, k).tolist() == [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
-
-
-# --------------------------------------------------------------------------------------------------------- rotation
 
 
 def test_angles_of_zero_turn_nothing(rng: np.random.Generator) -> None:
@@ -291,9 +280,6 @@ def test_a_rotation_by_hand() -> None:
     out = F.self_attention(packed, 1, causal=True, rope=(np.array([[1.0], [0.0]]), np.array([[0.0], [1.0]]))).value
     strong = math.exp(1 / math.sqrt(2.0))
     np.testing.assert_allclose(out[1], [strong / (strong + 1), 1 / (strong + 1)], rtol=1e-14)
-
-
-# ----------------------------------------------------------------------------------------------------------- errors
 
 
 @pytest.mark.parametrize(

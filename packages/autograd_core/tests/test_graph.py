@@ -30,9 +30,6 @@ def no_cycle_collector() -> Iterator[None]:
     gc.enable()
 
 
-# ---------------------------------------------------------------------------------------------- sums, casts, counting
-
-
 def test_backward_adds_to_what_grad_holds() -> None:
     x = leaf([1.0, 2.0])
     (x * 3.0).sum().backward()
@@ -121,9 +118,6 @@ def test_the_same_graph_gives_the_same_bits_whatever_memory_it_lands_in(rng: np.
         loss.backward()
         seen.add(x.grad.tobytes())
     assert len(seen) == 1
-
-
-# ------------------------------------------------------------------------------------------------------- ownership
 
 
 def test_leaves_that_get_the_same_cotangent_get_arrays_of_their_own(rng: np.random.Generator) -> None:
@@ -225,9 +219,6 @@ def test_random_linear_graphs_have_exact_gradients(steps: list[Step]) -> None:
     assert not any(np.shares_memory(a, b) for i, a in enumerate(grads) for b in grads[i + 1 :])
 
 
-# -------------------------------------------------------------------------------------------------- running it again
-
-
 def shared_sum() -> tuple[Tensor, Tensor, Tensor]:
     a, b, d = leaf(3.0), leaf(2.0), leaf(1.0)
     return a, d, (a + b) * d
@@ -290,9 +281,6 @@ def test_an_exception_in_a_vjp_leaves_every_grad_and_the_graph_as_they_were() ->
     assert y.grad == 11.0
 
 
-# ----------------------------------------------------------------------------------------------------- what it refuses
-
-
 def test_backward_of_many_elements_needs_a_gradient() -> None:
     with pytest.raises(RuntimeError, match=r"shape \(2,\).*Pass gradient=.*or reduce with sum"):
         (leaf([1.0, 2.0]) * 2.0).backward()
@@ -328,9 +316,6 @@ def test_a_leaf_can_be_its_own_root() -> None:
     x.backward(np.array([3.0, 4.0]))
     x.backward(np.array([3.0, 4.0]))
     assert x.grad.tolist() == [6.0, 8.0]
-
-
-# ------------------------------------------------------------------------------------ changes between the two passes
 
 
 @pytest.fixture
@@ -405,9 +390,6 @@ def test_a_leaf_thawed_in_between_gets_no_gradient() -> None:
     w.requires_grad = True
     loss.backward()
     assert w.grad is None
-
-
-# ------------------------------------------------------------------------------------------------------ long and freed
 
 
 @pytest.fixture

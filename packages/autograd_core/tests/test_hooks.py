@@ -39,9 +39,6 @@ def say(words: list[str], word: str) -> Callable[..., None]:
     return lambda *_: words.append(word)
 
 
-# ------------------------------------------------------------------------------------------------- when they fire
-
-
 def test_a_forward_hook_gets_the_module_its_arguments_and_the_output() -> None:
     class Masked(Module):
         def forward(self, x: Tensor, *, mask: np.ndarray | None = None) -> Tensor:
@@ -186,9 +183,6 @@ def test_a_hook_on_a_frozen_parameter_is_silent_until_it_thaws() -> None:
     assert words == ["p"]
 
 
-# ------------------------------------------------------------------------------------------------------ tied weights
-
-
 def test_a_tied_parameter_fires_once_with_the_full_gradient() -> None:
     model = Tied()
     seen: list[np.ndarray] = []
@@ -212,9 +206,6 @@ def test_a_tied_parameter_is_counted_clipped_and_stepped_once(repeat: int) -> No
     assert clip_grad_norm(parameters, 1e9) == pytest.approx(36.742346141747674, rel=1e-15)
     optimizer.step()
     np.testing.assert_allclose(model.E.value[0], [-0.5, 0.0], atol=1e-15)
-
-
-# ------------------------------------------------------------------------------------------------ exceptions, returns
 
 
 def test_a_hook_that_raises_leaves_nothing_behind() -> None:
@@ -279,9 +270,6 @@ def test_the_output_of_a_hooked_call_is_the_object_that_forward_returned() -> No
 def test_a_hook_must_be_callable(register: Callable[[Any], HookHandle]) -> None:
     with pytest.raises(TypeError, match="hook must be callable; got int"):
         register(5)
-
-
-# ----------------------------------------------------------------------------------------------------- handles
 
 
 def test_a_handle_knows_what_it_is_and_can_be_removed_twice() -> None:
@@ -351,9 +339,6 @@ def test_a_handle_does_not_keep_its_target_alive() -> None:
         handle.remove()
 
 
-# ------------------------------------------------------------------------------------------------- copies and pickles
-
-
 def test_copies_and_pickles_carry_no_hooks_and_leave_the_originals_alone() -> None:
     words: list[str] = []
     model = Tied()
@@ -377,9 +362,6 @@ def test_a_copy_can_be_hooked_on_its_own() -> None:
     twin.weight.register_grad_hook(say(words, "g"))
     twin(1.0).backward()
     assert words == ["f", "g"]
-
-
-# ------------------------------------------------------------------------------------------------------ after_backward
 
 
 def test_after_backward_runs_once_after_the_last_hook_in_order_of_asking() -> None:
@@ -441,9 +423,6 @@ def test_after_backward_outside_a_gradient_hook_is_an_error() -> None:
     (p * 1.0).backward()
     with pytest.raises(RuntimeError, match="only be called from a gradient hook"):
         after_backward(lambda: None)
-
-
-# --------------------------------------------------------------------------------------------------------- same bits
 
 
 def trained(hooked: bool) -> tuple[list[bytes], int]:

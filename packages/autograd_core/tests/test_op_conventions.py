@@ -27,9 +27,6 @@ def slopes(fn: Callable[..., Tensor], *values: Any) -> list[Any]:
     return [x.grad.tolist() for x in inputs]
 
 
-# ---------------------------------------------------------------------------------------------------- kinks and ties
-
-
 @pytest.mark.parametrize("op", ["relu", "abs", "sqrt"])
 def test_gradient_at_zero_is_zero(op: str) -> None:
     assert slopes(getattr(F, op), [0.0, -0.0]) == [[0.0, 0.0]]
@@ -93,8 +90,6 @@ def test_variance_is_of_the_population() -> None:
     assert F.var(np.array([4.0, 7.0, 13.0, 16.0])).item() == 22.5
     assert F.var(np.array([4.0, 7.0, 13.0, 16.0]) + 1e9).item() == 22.5
 
-
-# ---------------------------------------------------------------------------------------------------------- extremes
 
 GELU_VALUES = {
     -3.0: -3.637392081773e-3,
@@ -208,9 +203,6 @@ def test_layer_norm_has_mean_zero_and_the_variance_that_eps_leaves(rng: np.rando
     np.testing.assert_allclose(out.var(axis=-1), variance / (variance + 1e-3), rtol=1e-11)
 
 
-# ------------------------------------------------------------------------------------------------------ cross-entropy
-
-
 def test_cross_entropy_of_uniform_logits_is_the_log_of_the_classes() -> None:
     assert F.cross_entropy(np.zeros((3, 7)), [0, 3, 6]).item() == pytest.approx(math.log(7.0), rel=1e-15)
 
@@ -262,9 +254,6 @@ def test_a_mean_of_many_float32_losses_keeps_its_digits(rng: np.random.Generator
     targets = rng.integers(0, 3, 40_000)
     exact = F.cross_entropy(z, targets).item()
     assert F.cross_entropy(z.astype(np.float32), targets).item() == pytest.approx(exact, rel=2e-7)
-
-
-# ---------------------------------------------------------------------------------------------- picking and scattering
 
 
 def test_gradients_of_repeated_ids_add_up() -> None:
@@ -351,9 +340,6 @@ def test_any_index_numpy_takes_scatters_the_cotangent_back(data: st.DataObject) 
     assert np.array_equal(x.grad, expected)
 
 
-# ----------------------------------------------------------------------------------------------------------- dropout
-
-
 def test_dropout_zeroes_the_share_p_and_scales_the_rest(rng: np.random.Generator) -> None:
     out = F.dropout(np.ones((200, 300)), 0.25, rng=rng).value
     assert np.unique(out).tolist() == [0.0, 1.0 / 0.75]
@@ -374,9 +360,6 @@ def test_dropout_that_drops_nothing_returns_its_input_and_draws_nothing(p: float
     x = leaf([1.0, 2.0])
     assert F.dropout(x, p, rng=rng, training=training) is x
     assert rng.bit_generator.state == before
-
-
-# ------------------------------------------------------------------------------------------------------------ errors
 
 
 @pytest.mark.parametrize(

@@ -22,9 +22,6 @@ Shape = tuple[int, ...]
 Arrays = list[np.ndarray]
 
 
-# ---------------------------------------------------------------------------------------------------------- domains
-
-
 def anywhere(rng: np.random.Generator, shapes: Sequence[Shape]) -> Arrays:
     return [rng.standard_normal(shape) for shape in shapes]
 
@@ -63,9 +60,6 @@ def strong_scores(rng: np.random.Generator, shapes: Sequence[Shape]) -> Arrays:
     """Attention scores beyond ±500, past the shortcut without a row maximum."""
     first, *others = shapes
     return [rng.standard_normal(first) * 800.0, *anywhere(rng, others)]
-
-
-# ------------------------------------------------------------------------------------------------------------ table
 
 
 class OpCase(NamedTuple):
@@ -472,9 +466,6 @@ def prepared(case: OpCase, rng: np.random.Generator) -> tuple[Arrays, np.ndarray
     """Inputs, and a random cotangent of the output's shape."""
     arrays = [np.asarray(a) for a in case.domain(rng, case.shapes)]
     return arrays, np.asarray(rng.standard_normal(case.fn(*arrays).shape))
-
-
-# ------------------------------------------------------------------------------------------------------------ tests
 
 
 def test_every_operation_has_a_case_and_every_case_an_operation() -> None:
