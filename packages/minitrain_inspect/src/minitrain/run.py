@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -134,9 +135,9 @@ def execute(
     if not resume:
         check_out(out)
     config, data, model = prepared.config, prepared.data, prepared.model
-    steps = config.train.steps
-    optimizer = AdamW(decay_groups(model, config.train.weight_decay), lr=config.train.lr_max)
-    schedule = WarmupCosine(config.train.lr_max, config.train.lr_min, config.train.warmup_steps, steps)
+    settings = config.train
+    optimizer = AdamW(decay_groups(model, settings.weight_decay), lr=settings.lr_max)
+    parts: dict[str, Resumable] = {"data": data.train}
     inspector = None
     if config.inspect.enabled:
         inspector = Inspector(
@@ -145,26 +146,8 @@ def execute(
             every=config.inspect.every,
             spectral_every=config.inspect.spectral_every,
         )
-    parts: dict[str, Resumable] = {"data": data.train}
-    if inspector is not None:
         parts["inspector"] = inspector
-
-    folder = out / "checkpoint"
-    state = folder / "state.safetensors"
-    progress = Progress()
-    if inspector is not None:
-        inspector.watch()
-    if resume and state.exists():
-        progress = load_checkpoint(state, model, optimizer, parts)
-    # The configuration first: from then on a killed run can be resumed. Of a resumed run only what is missing.
-    out.mkdir(parents=True, exist_ok=True)
-    if not (out / "config.toml").exists():
-        write_atomic(out / "config.toml", config.to_toml())
-    folder.mkdir(exist_ok=True)
-    if not (out / "manifest.json").exists():
-        write_manifest(out / "manifest.json", build_manifest(config, threads=threads))
-    if not (folder / "tokenizer.json").exists():
-        data.tokenizer.save(folder / "tokenizer.json")
+    state = out / "checkpoint" / "state.safetensors"
 
     def checkpoint(at: Progress) -> None:
         save_checkpoint(state, model, optimizer, at, parts)
@@ -175,34 +158,49 @@ def execute(
         if on_row is not None:
             on_row(row)
 
-    with LogWriter(out / "inspector.log.jsonl") as writer, np.errstate(all="ignore"):
-        if resume:
-            writer.rewind(progress.step)
-        try:
+    with nullcontext() if inspector is None else inspector:
+        if inspector is not None:
+            inspector.watch()
+        # Before anything is written: a checkpoint may be refused.
+        progress = load_checkpoint(state, model, optimizer, parts) if resume and state.exists() else Progress()
+        _begin_folder(prepared, out, threads)
+        with LogWriter(out / "inspector.log.jsonl") as writer, np.errstate(all="ignore"):
+            if resume:
+                writer.rewind(progress.step)
             result = train(
                 model,
                 optimizer,
-                schedule,
+                WarmupCosine(settings.lr_max, settings.lr_min, settings.warmup_steps, settings.steps),
                 data.train,
-                steps=steps,
-                accumulate=config.train.accumulate,
-                grad_clip=config.train.grad_clip or None,
+                steps=settings.steps,
+                accumulate=settings.accumulate,
+                grad_clip=settings.grad_clip,
                 inspector=inspector,
                 validate=lambda: evaluate(model, data.validation),
-                val_every=config.train.val_every,
+                val_every=settings.val_every,
                 baseline=data.ngram_loss,
                 log=log,
-                log_every=config.train.log_every,
+                log_every=settings.log_every,
                 checkpoint=checkpoint,
-                checkpoint_every=config.train.checkpoint_every,
+                checkpoint_every=settings.checkpoint_every,
                 on_step=on_step,
                 progress=progress,
             )
-        finally:
-            if inspector is not None:
-                inspector.remove_all()
     _leave_readable(prepared, out, result.progress, finished=result.outcome == "finished", reason=result.reason)
     return result
+
+
+def _begin_folder(prepared: Prepared, out: Path, threads: int) -> None:
+    """Make the folder and what stands in it from the start; of a resumed run only what is missing."""
+    # The configuration first: from then on a killed run can be resumed.
+    out.mkdir(parents=True, exist_ok=True)
+    if not (out / "config.toml").exists():
+        write_atomic(out / "config.toml", prepared.config.to_toml())
+    if not (out / "manifest.json").exists():
+        write_manifest(out / "manifest.json", build_manifest(prepared.config, threads=threads))
+    (out / "checkpoint").mkdir(exist_ok=True)
+    if not (out / "checkpoint" / "tokenizer.json").exists():
+        prepared.data.tokenizer.save(out / "checkpoint" / "tokenizer.json")
 
 
 def _leave_readable(prepared: Prepared, out: Path, at: Progress, *, finished: bool, reason: str = "") -> None:
