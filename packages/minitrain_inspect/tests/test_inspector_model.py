@@ -182,6 +182,8 @@ def test_watching_twice_counts_once_and_watching_again_goes_on() -> None:
 
     inspector.handles[0].remove()
     assert len(inspector.watch()) == 1  # only the one that was gone
+    assert len(inspector.handles) == len(handles)
+    assert all(handle.active for handle in inspector.handles)
 
 
 def test_two_models_and_two_inspectors_keep_to_themselves() -> None:

@@ -183,9 +183,7 @@ class Inspector:
             if self._observing and self.model.training and is_grad_enabled() and isinstance(output, Tensor):
                 self._take_output(watched, output.value)
 
-        watched.handle = module.register_forward_hook(observe)
-        self.handles.append(watched.handle)
-        return watched.handle
+        return self._keep(watched, module.register_forward_hook(observe))
 
     def register_backward(self, name: str, param: Parameter) -> HookHandle:
         """Return the handle of a hook that observes every whole gradient of `param` under `name`.
@@ -216,9 +214,7 @@ class Inspector:
                 self._arrived.append((watched, grad))
                 after_backward(self._take_gradients)
 
-        watched.handle = param.register_grad_hook(observe)
-        self.handles.append(watched.handle)
-        return watched.handle
+        return self._keep(watched, param.register_grad_hook(observe))
 
     def watch(self, include: str | Iterable[str] = "*", exclude: str | Iterable[str] = "") -> list[HookHandle]:
         """Register every module and parameter whose dotted name matches; return the handles that are new.
@@ -232,7 +228,7 @@ class Inspector:
             As in `Selection`: `watch("blocks.*", exclude="*.bias, *.ln1")`.
         """
         chosen = Selection(include, exclude)
-        before = len(self.handles)
+        before = set(self.handles)
         for dotted, module in self.model.named_modules():
             name = dotted or type(module).__name__
             if name in chosen:
@@ -240,7 +236,7 @@ class Inspector:
         for name, param in self._parameters.items():
             if name in chosen:
                 self.register_backward(f"{name}.grad", param)
-        return self.handles[before:]
+        return [handle for handle in self.handles if handle not in before]
 
     def remove_all(self) -> None:
         """Remove every hook of this Inspector and empty `handles`; what was collected stays, and `watch` may go on."""
@@ -426,6 +422,13 @@ class Inspector:
     def _note_non_finite(self, name: str) -> None:
         if self.first_non_finite is None:
             self.first_non_finite = FirstNonFinite(self._closed_steps + 1, name)
+
+    def _keep(self, watched: _Watched[Any], handle: HookHandle) -> HookHandle:
+        if watched.handle in self.handles:  # removed by its owner
+            self.handles.remove(watched.handle)
+        watched.handle = handle
+        self.handles.append(handle)
+        return handle
 
     def _enter(self, table: dict[str, _Watched[Target]], name: str, target: Target) -> _Watched[Target]:
         """Return the entry of `name` in `table`, made if need be; ValueError if the name stands for something else."""
