@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from autograd_core import Tensor, no_grad
 from autograd_core import functional as F
+from autograd_core.graph import Node
 from autograd_core.testing import check_vjp, graph_size
 
 Shape = tuple[int, ...]
@@ -593,6 +594,21 @@ def test_each_gradient_is_the_same_when_the_others_are_not_wanted(case: OpCase, 
         case.fn(*inputs).backward(cotangent)
         np.testing.assert_allclose(inputs[wanted].grad, grads[wanted], rtol=1e-14, atol=1e-14)
         assert all(x.grad is None for i, x in enumerate(inputs) if i != wanted)
+
+
+@each_case
+def test_vjps_close_over_arrays_and_never_over_a_tensor(case: OpCase, rng: np.random.Generator) -> None:
+    # A tensor in a vjp would point back at the graph: a cycle, which reference counting cannot free.
+    arrays, _ = prepared(case, rng)
+    out = case.fn(*[Tensor(a, requires_grad=True) for a in arrays])
+    nodes = [out._node] if out._node else []
+    while nodes:
+        node = nodes.pop()
+        kept = [cell.cell_contents for cell in node.vjp.__closure__ or ()]
+        for content in kept:
+            parts = content if isinstance(content, (tuple, list)) else (content,)
+            assert not any(isinstance(part, (Tensor, Node)) for part in parts)
+        nodes.extend(parent for parent in node.parents if isinstance(parent, Node))
 
 
 def refusal(call: Callable[[], None]) -> str:
