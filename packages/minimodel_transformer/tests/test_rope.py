@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from autograd_core import functional as F
 from minimodel.transformer import MultiHeadAttention
-from minimodel.transformer.rope import RotaryCache, rotary_tables
+from minimodel.transformer.rope import RotaryCache, rotary_tables, rotated
 
 
 def complex_rotation(x, positions):
@@ -43,6 +43,39 @@ def test_cache_gives_the_tables_of_any_length_and_dtype_in_any_order():
         ):
             assert found.dtype == dtype
             assert np.array_equal(found, expected)
+
+
+def test_cache_gives_the_tables_from_any_position_on():
+    cache = RotaryCache(6)
+    for start, length in [(0, 3), (3, 1), (4, 1), (9, 5), (5, 2), (100, 1)]:
+        for found, expected in zip(
+            cache.tables(length, np.float64, start=start),
+            rotary_tables(np.arange(start, start + length), 6),
+            strict=True,
+        ):
+            assert np.array_equal(found, expected)
+
+
+def test_cache_doubles_for_a_sequence_that_grows():
+    cache = RotaryCache(6)
+    cache.tables(7, np.float64)
+    grown = cache.tables(1, np.float64, start=7)[0]
+    assert np.shares_memory(grown, cache.tables(16, np.float64)[0])
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_rotated_multiplies_by_a_complex_number(rng, dtype):
+    x, positions = rng.standard_normal((2, 7, 3, 10)).astype(dtype), rng.integers(0, 50, size=7)
+    found = rotated(x, rotary_tables(positions, 10, dtype))
+    assert found.dtype == dtype
+    for b in range(2):
+        for h in range(3):
+            np.testing.assert_allclose(
+                found[b, :, h],
+                complex_rotation(x[b, :, h], positions),
+                rtol=0,
+                atol=1e-12 if dtype == np.float64 else 1e-5,
+            )
 
 
 def test_cache_computes_a_length_once():

@@ -1,12 +1,13 @@
 """The parts of a transformer, and a small GPT made of them.
 
-Read in this order: `layer_norm.py`, `ffn.py`, `rope.py`, `attention.py`, `block.py`, `config.py`, `gpt.py`,
-`sampling.py`, `generation.py`, `weights.py`. Shape letters are those of the root BLUEPRINT: B batch, T positions, D
-model width, H heads, K head width, F hidden width, V vocabulary.
+Read in this order: `layer_norm.py`, `ffn.py`, `rope.py`, `cache.py`, `attention.py`, `block.py`, `config.py`,
+`gpt.py`, `sampling.py`, `generation.py`, `weights.py`. Shape letters are those of the root BLUEPRINT: B batch, T
+positions, D model width, H heads, K head width, F hidden width, V vocabulary.
 """
 
 from .attention import MultiHeadAttention
 from .block import TransformerBlock
+from .cache import KeyValueCache
 from .config import MiniGPTConfig
 from .ffn import FFN
 from .gpt import MiniGPT
@@ -15,6 +16,7 @@ from .weights import load_weights, save_weights
 
 __all__ = [
     "FFN",
+    "KeyValueCache",
     "LayerNorm",
     "MiniGPT",
     "MiniGPTConfig",

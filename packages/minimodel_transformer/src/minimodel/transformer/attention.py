@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from autograd_core import Dropout, Module, Parameter, Tensor, init
+from autograd_core import Dropout, Module, Parameter, Tensor, init, is_grad_enabled
 from autograd_core import functional as F
 from minimodel.embedding.arguments import dtype_argument, size_argument
 
-from .rope import RotaryCache, Tables, rotary_tables
+from .cache import LayerCache
+from .rope import RotaryCache, Tables, rotary_tables, rotated
 
 
 class MultiHeadAttention(Module):
@@ -101,6 +102,7 @@ class MultiHeadAttention(Module):
         *,
         pad_mask: npt.NDArray[np.bool_] | None = None,
         position_ids: npt.NDArray[np.integer[Any]] | None = None,
+        cache: LayerCache | None = None,
     ) -> Tensor:
         """Return what each position gathered, projected.
 
@@ -111,7 +113,10 @@ class MultiHeadAttention(Module):
             True where the token is real. It masks keys only: a padded position still gets an output, which nobody
             reads. A query that sees no real key gives zeros (plus `b_o`).
         position_ids : int array, shape (T,) or (B, T), optional
-            The positions by which RoPE turns, 0 … T − 1 by default. Without RoPE attention knows no positions.
+            The positions by which RoPE turns, 0 … T − 1 by default, or on from where the cache ends. Without RoPE
+            attention knows no positions.
+        cache : LayerCache, optional
+            `x` follows the positions whose keys and values it holds, sees them too, and is added to it.
 
         Returns
         -------
@@ -120,9 +125,12 @@ class MultiHeadAttention(Module):
         Raises
         ------
         ValueError
-            If `x`, `pad_mask` or `position_ids` has another shape.
+            If `x`, `pad_mask` or `position_ids` has another shape, or a cache is full, of another batch, given together
+            with a `pad_mask`, or given to attention that is not causal.
         TypeError
             If `pad_mask` is not bool or `position_ids` are not integers.
+        RuntimeError
+            If a cache is given and gradients are on.
         """
         if x.ndim not in (2, 3) or x.shape[-1] != self.d_model:
             raise ValueError(
@@ -131,22 +139,65 @@ class MultiHeadAttention(Module):
             )
         if pad_mask is not None:
             pad_mask = _checked_mask(pad_mask, x.shape[:-1])
-        weight = F.concatenate([self.W_q, self.W_k, self.W_v], axis=1)  # (D, 3D)
-        bias = F.concatenate([self.b_q, self.b_k, self.b_v]) if self.bias else None  # (3D,)
-        qkv = F.linear(x, weight, bias)  # (B, T, 3D)
-        heads = F.self_attention(
-            qkv, self.n_heads, causal=self.causal, key_mask=pad_mask, rope=self._rope_tables(qkv, position_ids)
-        )  # (B, T, D)
+        if cache is None:
+            weight = F.concatenate([self.W_q, self.W_k, self.W_v], axis=1)  # (D, 3D)
+            bias = F.concatenate([self.b_q, self.b_k, self.b_v]) if self.bias else None  # (3D,)
+            qkv = F.linear(x, weight, bias)  # (B, T, 3D)
+            tables = self._rope_tables(x, position_ids, 0)
+            heads = F.self_attention(qkv, self.n_heads, causal=self.causal, key_mask=pad_mask, rope=tables)  # (B, T, D)
+        else:
+            heads = self._attend_with(cache, x, pad_mask, position_ids)  # (B, T, D)
         out = F.linear(heads, self.W_o, self.b_o if self.bias else None)
         return out if self.dropout is None else self.dropout(out)
 
-    def _rope_tables(self, qkv: Tensor, position_ids: npt.NDArray[np.integer[Any]] | None) -> Tables | None:
-        """Return the cosines and sines for the positions of `qkv`, or None without RoPE."""
+    def _attend_with(
+        self,
+        cache: LayerCache,
+        x: Tensor | npt.NDArray[Any],
+        pad_mask: npt.NDArray[np.bool_] | None,
+        position_ids: npt.NDArray[np.integer[Any]] | None,
+    ) -> Tensor:
+        """Return the joined heads of positions that follow those in `cache`, shape of `x`."""
+        if is_grad_enabled():
+            raise RuntimeError(
+                "MultiHeadAttention: a cache holds plain numbers, through which no gradient flows; gradients are on. "
+                "Run under autograd_core.no_grad()."
+            )
+        if not self.causal:
+            raise ValueError(
+                "MultiHeadAttention: a cache needs causal attention; this one has causal=False, so that a new position "
+                "changes what earlier ones gather. Run the whole sequence without a cache."
+            )
+        if pad_mask is not None:
+            raise ValueError(
+                "MultiHeadAttention: a cache is for sequences of equal length; got a pad_mask. "
+                "Give sequences without padding, or no cache."
+            )
+        biases = (self.b_q, self.b_k, self.b_v) if self.bias else (None, None, None)
+        split = (*x.shape[:-1], self.n_heads, self.d_head)
+        q, k, v = (
+            F.linear(x, weight, bias).value.reshape(split)
+            for weight, bias in zip((self.W_q, self.W_k, self.W_v), biases, strict=True)
+        )  # (B, T, H, K)
+        tables = self._rope_tables(x, position_ids, cache.length)
+        if tables is not None:
+            turned = rotated(np.concatenate([q, k], axis=-2), tables)  # (B, T, 2H, K)
+            q, k = turned[..., : self.n_heads, :], turned[..., self.n_heads :, :]
+        keys, values = cache.append(k.swapaxes(-3, -2), v.swapaxes(-3, -2))  # (B, H, cache.length, K)
+        # A lone query is the last position, which sees every key.
+        heads = F.scaled_dot_product_attention(q.swapaxes(-3, -2), keys, values, causal=x.shape[-2] > 1)
+        return Tensor(heads.value.swapaxes(-3, -2).reshape(x.shape))  # (B, T, D)
+
+    def _rope_tables(
+        self, x: Tensor | npt.NDArray[Any], position_ids: npt.NDArray[np.integer[Any]] | None, start: int
+    ) -> Tables | None:
+        """Return the cosines and sines for the positions of `x`, from `start` on by default; None without RoPE."""
         if self._rotary is None:
             return None
+        dtype = np.result_type(x.dtype, self.W_q.dtype)
         if position_ids is None:
-            return self._rotary.tables(qkv.shape[-2], qkv.dtype)
-        return rotary_tables(checked_positions(position_ids, qkv.shape[:-1]), self.d_head, qkv.dtype)
+            return self._rotary.tables(x.shape[-2], dtype, start=start)
+        return rotary_tables(checked_positions(position_ids, x.shape[:-1]), self.d_head, dtype)
 
 
 def head_width(d_model: int, n_heads: int, rope: bool) -> int:

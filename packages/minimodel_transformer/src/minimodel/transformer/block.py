@@ -9,6 +9,7 @@ import numpy.typing as npt
 from autograd_core import Dropout, Module, Tensor
 
 from .attention import MultiHeadAttention
+from .cache import LayerCache
 from .ffn import FFN
 from .layer_norm import LayerNorm
 
@@ -74,13 +75,14 @@ class TransformerBlock(Module):
         *,
         pad_mask: npt.NDArray[np.bool_] | None = None,
         position_ids: npt.NDArray[np.integer[Any]] | None = None,
+        cache: LayerCache | None = None,
     ) -> Tensor:
         """Return the residual stream after the block.
 
         Parameters
         ----------
         x : Tensor or array, shape (T, D) or (B, T, D)
-        pad_mask, position_ids
+        pad_mask, position_ids, cache
             See `MultiHeadAttention.forward`.
 
         Returns
@@ -89,9 +91,9 @@ class TransformerBlock(Module):
 
         Raises
         ------
-        ValueError, TypeError
+        ValueError, TypeError, RuntimeError
             As its parts.
         """
-        x = x + self.attn(self.ln1(x), pad_mask=pad_mask, position_ids=position_ids)
+        x = x + self.attn(self.ln1(x), pad_mask=pad_mask, position_ids=position_ids, cache=cache)
         update = self.ffn(self.ln2(x))
         return x + (update if self.dropout is None else self.dropout(update))

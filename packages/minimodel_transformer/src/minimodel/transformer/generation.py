@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from autograd_core import Tensor, no_grad
 
+from .cache import KeyValueCache
 from .sampling import Sampler
 
 if TYPE_CHECKING:
@@ -56,8 +57,10 @@ def generate(
 
     Notes
     -----
-    Each id comes from a forward over the last `context_len` tokens. Beyond `context_len` that window slides: its
-    first token gets position 0 again, and what fell out of it is forgotten.
+    Each id comes from the last `context_len` tokens. Up to there a key-value cache keeps what earlier tokens gave, so
+    that a new one costs a forward over one position. Beyond `context_len` the window slides: its first token gets
+    position 0 again, what fell out of it is forgotten, and since that changes every position, each id costs a forward
+    over the window. So does every id of a model that is not causal.
     """
     sampler = Sampler(temperature=temperature, top_k=top_k, top_p=top_p)
     if isinstance(max_new_tokens, bool) or not isinstance(max_new_tokens, (int, np.integer)):
@@ -74,11 +77,14 @@ def generate(
     ids = np.empty((*prompt.shape[:-1], start + int(max_new_tokens)), dtype=np.int64)
     ids[..., :start] = prompt
 
+    cache = KeyValueCache(model.config.n_layers, context_len) if model.config.causal else None
     with model.evaluating(), no_grad():
         for end in range(start, ids.shape[-1]):
-            window = ids[..., max(0, end - context_len) : end]
-            logits = model(window).value[..., -1, :]  # (V,) or (B, V)
-            ids[..., end] = sampler.draw(logits, rng)
+            if cache is not None and end <= context_len:
+                logits = model(ids[..., cache.length : end], cache=cache)
+            else:
+                logits = model(ids[..., max(0, end - context_len) : end])
+            ids[..., end] = sampler.draw(logits.value[..., -1, :], rng)  # from (V,) or (B, V)
     return ids
 
 

@@ -14,6 +14,7 @@ from minimodel.embedding import Embedding
 
 from .attention import checked_positions
 from .block import TransformerBlock
+from .cache import KeyValueCache, LayerCache
 from .config import MiniGPTConfig
 from .generation import generate
 from .layer_norm import LayerNorm
@@ -102,6 +103,7 @@ class MiniGPT(Module):
         *,
         pad_mask: npt.NDArray[np.bool_] | None = None,
         position_ids: npt.NDArray[np.integer[Any]] | None = None,
+        cache: KeyValueCache | None = None,
     ) -> Tensor:
         """Return the logits of the token after each position.
 
@@ -112,8 +114,10 @@ class MiniGPT(Module):
         pad_mask : bool array, shape of `tokens`, optional
             True where the token is real. Padded tokens are never attended to; their own logits mean nothing.
         position_ids : int array, shape (T,) or (B, T), optional
-            0 … T − 1 by default. With padding on the left, give 0 to the first real token. Learned positions must be in
-            [0, context_len).
+            0 … T − 1 by default, or on from where the cache ends. With padding on the left, give 0 to the first real
+            token. Learned positions must be in [0, context_len).
+        cache : KeyValueCache, optional
+            `tokens` follow those it has seen and are added to it; without gradients, and without padding.
 
         Returns
         -------
@@ -123,7 +127,10 @@ class MiniGPT(Module):
         Raises
         ------
         ValueError
-            If the sequence is longer than `context_len`, or a shape does not fit.
+            If the sequence, what the cache has seen included, is longer than `context_len`, or a shape does not fit;
+            for a cache as `MultiHeadAttention.forward`.
+        RuntimeError
+            If a cache is given and gradients are on.
         IndexError
             If a token or a learned position is out of range.
         TypeError
@@ -134,7 +141,8 @@ class MiniGPT(Module):
             raise ValueError(
                 f"MiniGPT: tokens must be (T,) or (B, T); got shape {tokens.shape}. Give one sequence or a batch."
             )
-        length = tokens.shape[-1]
+        start = 0 if cache is None else cache.length
+        length = start + tokens.shape[-1]
         if length > self.config.context_len:
             raise ValueError(
                 f"MiniGPT: a sequence must fit context_len={self.config.context_len}; got {length} tokens. "
@@ -142,13 +150,24 @@ class MiniGPT(Module):
             )
         x = self.embedding(tokens)  # (B, T, D)
         if self._learned:
-            positions = np.arange(length) if position_ids is None else checked_positions(position_ids, tokens.shape)
-            x = x + self.position_embedding(positions)
+            given = np.arange(start, length) if position_ids is None else position_ids
+            x = x + self.position_embedding(checked_positions(given, tokens.shape))
         if self.dropout is not None:
             x = self.dropout(x)
-        for block in self.blocks:
-            x = block(x, pad_mask=pad_mask, position_ids=position_ids)
+        for block, layer_cache in zip(self.blocks, self._layers_of(cache), strict=True):
+            x = block(x, pad_mask=pad_mask, position_ids=position_ids, cache=layer_cache)
         return F.linear(self.ln_final(x), self.embedding.E.T)  # (B, T, V)
+
+    def _layers_of(self, cache: KeyValueCache | None) -> Sequence[LayerCache | None]:
+        """Return the cache of each block, None without one."""
+        if cache is None:
+            return [None] * len(self.blocks)
+        if len(cache.layers) != len(self.blocks):
+            raise ValueError(
+                f"MiniGPT: a cache must have as many layers as the model, {len(self.blocks)}; got {len(cache.layers)}. "
+                "Make it with KeyValueCache(model.config.n_layers, model.config.context_len)."
+            )
+        return cache.layers
 
     def loss(
         self,

@@ -1,8 +1,8 @@
 """Rotary position embedding: the cosines and sines by which attention turns its queries and keys.
 
-The turning itself happens inside the core's fused attention; here are the angles. Position m turns the pair
-(x_i, x_{i + K/2}) by m · 10000^(−2i/K), i = 0 … K/2 − 1, so that the product of a query at m and a key at n depends on
-m − n alone. Nothing is learned, so nothing here limits the length of a sequence.
+Position m turns the pair (x_i, x_{i + K/2}) by m · 10000^(−2i/K), i = 0 … K/2 − 1, so that the product of a query at m
+and a key at n depends on m − n alone. Nothing is learned, so nothing here limits the length of a sequence. The core's
+fused attention turns whole sequences by the angles made here; `rotated` turns new positions that meet cached ones.
 
 References
 ----------
@@ -52,6 +52,28 @@ def rotary_tables(positions: npt.NDArray[np.integer[Any]], d_head: int, dtype: n
     return np.cos(angles).astype(dtype), np.sin(angles).astype(dtype)
 
 
+def rotated(x: npt.NDArray[Any], tables: Tables) -> npt.NDArray[Any]:
+    """Return queries or keys `x`, each turned by the angles of its position.
+
+    Parameters
+    ----------
+    x : array, shape (..., T, H, K)
+    tables : two arrays, shape (T, K/2) or (..., T, K/2)
+        From `rotary_tables`.
+
+    Returns
+    -------
+    array, shape of `x`
+    """
+    cos, sin = (table[..., None, :] for table in tables)  # (..., T, 1, K/2)
+    half = x.shape[-1] // 2
+    a, b = x[..., :half], x[..., half:]
+    out = np.empty_like(x)
+    out[..., :half] = a * cos - b * sin
+    out[..., half:] = b * cos + a * sin
+    return out
+
+
 class RotaryCache:
     """The tables of positions 0 … T − 1, computed when a longer T or another dtype first asks for them.
 
@@ -65,9 +87,11 @@ class RotaryCache:
         self._d_head = d_head
         self._tables: Tables = rotary_tables(np.arange(0), d_head)
 
-    def tables(self, length: int, dtype: npt.DTypeLike) -> Tables:
-        """Return cosines and sines of positions 0 … `length` − 1, each (length, K/2); not to be written into."""
+    def tables(self, length: int, dtype: npt.DTypeLike, *, start: int = 0) -> Tables:
+        """Return cosines and sines of `length` positions from `start`, each (length, K/2); not to be written into."""
         cos, sin = self._tables
-        if len(cos) < length or cos.dtype != dtype:
-            self._tables = cos, sin = rotary_tables(np.arange(length), self._d_head, dtype)
-        return cos[:length], sin[:length]
+        end = start + length
+        if len(cos) < end or cos.dtype != dtype:
+            # Twice as many, so that a sequence that grows token by token does not ask for new tables at each.
+            self._tables = cos, sin = rotary_tables(np.arange(2 * end if start else end), self._d_head, dtype)
+        return cos[start:end], sin[start:end]

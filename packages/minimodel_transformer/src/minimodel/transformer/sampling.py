@@ -74,12 +74,7 @@ class Sampler:
         ValueError
             If a logit is NaN or infinite: a diverged model has no next token.
         """
-        z = np.asarray(logits, dtype=np.float64)
-        if not np.isfinite(z).all():
-            raise ValueError(
-                f"sampling: logits must be finite; {np.count_nonzero(~np.isfinite(z))} of {z.size} are not. "
-                "The model has diverged: use weights from before."
-            )
+        z = _finite(logits)
         if self.temperature == 0.0:
             best = np.zeros_like(z)
             np.put_along_axis(best, z.argmax(axis=-1, keepdims=True), 1.0, axis=-1)
@@ -118,14 +113,26 @@ class Sampler:
         ValueError
             As `probabilities`.
         """
-        p = self.probabilities(logits)
         picked: npt.NDArray[np.int64]
         if self.temperature == 0.0:
-            picked = p.argmax(axis=-1)
+            picked = _finite(logits).argmax(axis=-1)
             return picked
+        p = self.probabilities(logits)
         # The inverse of the distribution function. Dividing by its last entry makes that exactly 1, which the draw
         # never reaches, so that rounding cannot select an id past the end or one of probability 0.
         cumulative = np.cumsum(p, axis=-1)
         cumulative /= cumulative[..., -1:]
         picked = (cumulative <= rng.random(p.shape[:-1])[..., None]).sum(axis=-1)
         return picked
+
+
+def _finite(logits: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """Return the logits in float64, all of them finite."""
+    z = np.asarray(logits, dtype=np.float64)
+    finite = np.isfinite(z)
+    if not finite.all():
+        raise ValueError(
+            f"sampling: logits must be finite; {np.count_nonzero(~finite)} of {z.size} are not. "
+            "The model has diverged: use weights from before."
+        )
+    return z
