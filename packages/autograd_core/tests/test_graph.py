@@ -88,6 +88,16 @@ def test_a_vjp_may_return_none_for_a_parent() -> None:
     assert y.grad == 1.0
 
 
+def test_a_part_of_the_graph_that_gets_no_cotangent_is_passed_over_and_freed_too() -> None:
+    x, y = leaf(1.0), leaf(2.0)
+    h = x * 3.0
+    Tensor.from_op(h.value + y.value, (h, y), lambda grad_out: (None, 1.0 * grad_out), "right").backward()
+    assert x.grad is None
+    assert y.grad == 1.0
+    with pytest.raises(RuntimeError, match="freed"):
+        h.backward()
+
+
 def test_branches_of_different_depth_are_all_summed_before_they_pass_on() -> None:
     x = leaf(2.0)
     h = x * 3.0  # reached at depth 2 and, through five more operations, at depth 7

@@ -150,6 +150,16 @@ def test_sigmoid_and_tanh_saturate_without_overflow(dtype: type) -> None:
     assert not x.grad.any()
 
 
+def test_a_linear_layer_of_mixed_dtypes_gives_what_numpy_gives() -> None:
+    x, w = np.ones((2, 3), np.float32), np.ones((3, 5), np.float32)
+    bias = leaf(np.full(5, 0.1))
+    out = F.linear(x, w, bias)
+    out.sum().backward()
+    assert out.dtype == np.float64
+    assert np.array_equal(out.value, x @ w + bias.value)
+    assert bias.grad.tolist() == [2.0] * 5
+
+
 def test_softmax_does_not_see_a_shift_and_does_not_overflow(rng: np.random.Generator) -> None:
     x = rng.integers(-8, 8, (3, 5)) * 0.25  # sums with 1024 are exact
     for op in (F.softmax, F.log_softmax):

@@ -461,6 +461,13 @@ def test_what_does_not_fit_is_an_error_that_names_it(make: Callable[[], Any], er
         make()
 
 
+def test_the_base_class_has_no_update_of_its_own() -> None:
+    p = Parameter([1.0])
+    p.grad = [1.0]
+    with pytest.raises(NotImplementedError):
+        Optimizer([p], {"lr": 0.1, "weight_decay": 0.0}).step()
+
+
 def test_any_iterable_of_parameters_is_taken(rng: np.random.Generator) -> None:
     model: Module = Linear(3, 5, rng=rng)
     for params in (model.parameters(), list(model.parameters()), dict.fromkeys(model.parameters()).keys()):
