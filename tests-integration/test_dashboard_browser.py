@@ -4,13 +4,13 @@ fetches nothing.
 Needs Playwright (its Python package) and a Chromium on the path; without either the tests are skipped with the reason.
 """
 
-import importlib.util
 import json
 import math
+import runpy
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -49,18 +49,9 @@ HOSTILE = [
 ]
 
 
-def _synthetic_run() -> ModuleType:
-    """The made-up runs of the dashboard's own tests."""
-    path = Path(__file__).parents[1] / "packages" / "minitrain_inspect" / "tests" / "synthetic_run.py"
-    spec = importlib.util.spec_from_file_location("synthetic_run", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-made_up = _synthetic_run()
+# The made-up runs of the dashboard's own tests.
+_TESTS = Path(__file__).parents[1] / "packages" / "minitrain_inspect" / "tests"
+made_up = SimpleNamespace(**runpy.run_path(str(_TESTS / "synthetic_run.py")))
 
 
 class Opened:
@@ -225,6 +216,7 @@ def test_layers_are_found_drawn_and_hidden_with_the_keyboard(open_page: Any, das
         return [t["name"] for t in page.traces("activation") if t["kind"] == "line" and t["visible"] is True]
 
     before = drawn()
+    colours_before = [t["color"] for t in page.traces("activation") if t["name"] in before]
     assert len(before) == 5
     assert "blocks.1.ln1" not in before
     search = page.locator("[data-chart=activation] input[type=search]")
@@ -245,6 +237,7 @@ def test_layers_are_found_drawn_and_hidden_with_the_keyboard(open_page: Any, das
     assert "blocks.1.ln1" in active
     page.keyboard.press("Enter")
     assert drawn() == before
+    assert [t["color"] for t in page.traces("activation") if t["name"] in before] == colours_before
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.getAttribute('role')") != "option"
     search.fill("")

@@ -2,15 +2,18 @@
 
 import json
 import re
+import runpy
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NoReturn
 
 import pytest
-import synthetic_run
 from minitrain.dashboard import write_dashboard
 from minitrain.dashboard.record import read_record
 from minitrain.log import LogWriter
+
+synthetic_run = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("synthetic_run.py"))))
 
 HOSTILE = [
     "</script><img src=x onerror=1>",
@@ -156,10 +159,17 @@ def test_final_numbers_and_what_ran_are_in_the_head(run: Path) -> None:
         "2 layers of width 64",
         "seed 7",
         "data: verbs",
-        "minitrain-inspect 0.1.0 · NumPy 2.4.6 · Python 3.11.7",
+        "minitrain-inspect 0.1.0\u00a0· NumPy 2.4.6\u00a0· Python 3.11.7",
         "Terminada tras 370 pasos.",
     ):
         assert expected in words, expected
+
+
+def test_a_version_that_is_not_known_is_left_out(run: Path) -> None:
+    (run / "manifest.json").write_text(json.dumps({"packages": {"minitrain-inspect": None, "numpy": "2.4.6"}}), "utf-8")
+    words = page_of(run).words
+    assert "seed 7\u00a0· NumPy 2.4.6" in words
+    assert "null" not in words
 
 
 def test_every_setting_can_be_unfolded(run: Path) -> None:

@@ -61,6 +61,11 @@ def test_extremes_are_those_of_all_rows(rng: np.random.Generator) -> None:
     assert line.high == Point(int(np.argmax(values)) + 1, max(values))
 
 
+def test_of_equal_extremes_the_first_is_kept() -> None:
+    line = fed([3.0, 1.0, 1.0, 7.0, 2.0, 7.0, 1.0] * 29, 6)
+    assert (line.low, line.high) == (Point(2, 1.0), Point(4, 7.0))
+
+
 def test_every_bucket_keeps_the_range_of_its_rows(rng: np.random.Generator) -> None:
     values = np.cumsum(rng.normal(size=1024))
     line = fed(values.tolist(), 16)

@@ -1,12 +1,16 @@
 """The seven panels: what each draws and what each says, also where there is nothing to draw."""
 
+import runpy
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import synthetic_run
 from minitrain.dashboard.panels import Panel, build_panels
 from minitrain.dashboard.series import LAYERS, SCALARS, RunSeries, read_series
 from minitrain.log import LogWriter
+
+synthetic_run = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("synthetic_run.py"))))
 
 KEYS = ["loss", "learning_rate", "grad_norm", "activation", "spectral_norm", "health", "verbs"]
 CHARTS = ["loss", "learning_rate", "grad_norm", "activation", "spectral_norm", "dead_fraction", "update_ratio", "verbs"]
@@ -97,6 +101,11 @@ def test_layer_summaries_name_the_extremes(read: Any) -> None:
         "At step 3: median 3.5 over 3 matrices, from 2 (a) to 4 (b). "
         "Highest of the run 9 (b, step 2), lowest 1 (a, step 2)."
     )
+
+
+def test_layers_that_agree_are_summed_up_in_a_number(read: Any) -> None:
+    panel = by_key(read([{"step": 3, "inspect": {"dead_fraction": {"a": 0.0, "b": 0.0}}}]))["health"]
+    assert said(panel).startswith("At step 3: 0 (2 layers). Highest of the run 0 (a, step 3)")
 
 
 def test_missing_classes_and_bad_rows_are_counted(read: Any) -> None:

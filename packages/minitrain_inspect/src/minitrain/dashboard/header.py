@@ -9,7 +9,7 @@ from pathlib import PurePath
 from typing import Any
 
 from .charts import Table
-from .record import Record, flattened
+from .record import UNKNOWN, Record, flattened
 from .series import RunSeries
 from .text import NATS, Text, count, duration, joined, number, plain
 
@@ -83,7 +83,7 @@ def what_ran(record: Record) -> Text:
     if "seed" in train:
         parts.append(Text("seed {seed}", "semilla {seed}").fill(seed=str(train["seed"])))
     parts += [plain(f"{name} {version}") for name, version in _versions(record.manifest)]
-    return joined(parts, " · ")
+    return joined(parts, "\u00a0· ")
 
 
 def key_figures(record: Record, series: RunSeries) -> list[KeyFigure]:
@@ -191,6 +191,7 @@ def _versions(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
     found: dict[str, str] = {}
     for path, value in flattened(manifest):
         for key, name in known.items():
-            if path == key or path.endswith(f".{key}"):
+            # Unknown is the version of a distribution that was not installed but run from its source.
+            if value != UNKNOWN and (path == key or path.endswith(f".{key}")):
                 found.setdefault(name, value)
     return [(name, found[name]) for name in known.values() if name in found]

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+UNKNOWN = "–"
+
 
 @dataclass(frozen=True, slots=True)
 class Record:
@@ -85,11 +87,13 @@ def _mapping(path: Path, unreadable: list[str]) -> Mapping[str, Any]:
 
 
 def flattened(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Dotted key and written value of everything in a nested mapping, in its order."""
+    """Dotted key and written value of everything in a nested mapping, in its order; null is `UNKNOWN`."""
     for key, value in values.items():
         name = f"{prefix}{key}"
         if isinstance(value, Mapping):
             yield from flattened(value, f"{name}.")
+        elif value is None:
+            yield name, UNKNOWN
         elif isinstance(value, str):
             yield name, value
         else:

@@ -98,19 +98,23 @@ def about_layers(lines: Mapping[str, Line], what: Text) -> list[Text]:
     said: list[Text] = []
     now = sorted((line.last.value, name) for name, line in lines.items() if line.last)
     if now:
+        (low_now, low_now_name), (high_now, high_now_name) = now[0], now[-1]
+        where = Text(
+            "At step {step}: median {median} over {count} {what}, from {low} ({low_name}) to {high} ({high_name}).",
+            "En el paso {step}: mediana {median} de {count} {what}, de {low} ({low_name}) a {high} ({high_name}).",
+        )
+        if low_now == high_now:
+            where = Text("At step {step}: {low} ({count} {what}).", "En el paso {step}: {low} ({count} {what}).")
         said.append(
-            Text(
-                "At step {step}: median {median} over {count} {what}, from {low} ({low_name}) to {high} ({high_name}).",
-                "En el paso {step}: mediana {median} de {count} {what}, de {low} ({low_name}) a {high} ({high_name}).",
-            ).fill(
+            where.fill(
                 step=max(line.last.step for line in lines.values() if line.last),
                 median=float(median(value for value, _ in now)),
                 count=len(now),
                 what=what,
-                low=now[0][0],
-                low_name=now[0][1],
-                high=now[-1][0],
-                high_name=now[-1][1],
+                low=low_now,
+                low_name=low_now_name,
+                high=high_now,
+                high_name=high_now_name,
             )
         )
         high, high_name = max(((line.high, name) for name, line in lines.items() if line.high), key=_value)
