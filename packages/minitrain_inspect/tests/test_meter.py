@@ -142,6 +142,16 @@ def test_variance_is_not_lost_in_float32_beside_a_large_mean() -> None:
     assert float(np.mean(x * x) - np.mean(x) ** 2) < 0.0
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_constant_array_has_its_value_for_mean_and_no_variance_at_all(dtype: str) -> None:
+    rng, meter = np.random.default_rng(12), Meter()
+    for size in (1, 3, 7, 1000, 1024, 4099):
+        for value in rng.uniform(0.1, 100.0, size=20).astype(dtype):
+            state = meter.measure(np.full(size, value), absolute=True)
+            assert state["m2"] == 0.0
+            assert state["mean"] == state["mean_abs"] == float(value)
+
+
 def test_half_precision_is_measured_in_float64() -> None:
     x = np.full(5000, 60_000.0, dtype=np.float16)
     x[0] = 0.0

@@ -30,7 +30,7 @@ class SpectralNorm:
     tolerance : float
         Iteration ends when the squared relative residual of the leading pair is below this.
     max_iterations : int
-        At most this many in one measurement; the next one goes on from there.
+        At most this many in one measurement (six are always spent on a first one); the next one goes on from there.
 
     Attributes
     ----------
@@ -110,11 +110,11 @@ class SpectralNorm:
             looks = self.iterations >= at_least
             if looks:
                 squares, turn = np.linalg.eigh(image.T.dot(image).astype(np.float64))
-                square = float(squares[-1])
+                square = max(float(squares[-1]), 0.0)
                 turn = turn[:, ::-1].astype(matrix.dtype)  # the leading Ritz vector first
                 block, image = block.dot(turn), image.dot(turn)
             back = tall.T.dot(image * inverse)  # WᵀW V / scale², (n, k)
-            if looks and square > 0.0:  # 0: the whole block is in the null space; QR fills it with other directions
+            if looks:
                 rest = back[:, 0] - square * block[:, 0]
                 if float(rest.dot(rest)) <= self.tolerance * square * square or self.iterations >= self.max_iterations:
                     break
