@@ -1,8 +1,8 @@
 """The parts of a transformer, and a small GPT made of them.
 
 Read in this order: `layer_norm.py`, `ffn.py`, `rope.py`, `cache.py`, `attention.py`, `block.py`, `config.py`,
-`gpt.py`, `sampling.py`, `generation.py`, `weights.py`. Shape letters are those of the root BLUEPRINT: B batch, T
-positions, D model width, H heads, K head width, F hidden width, V vocabulary.
+`gpt.py`, `sampling.py`, `generation.py`, `weights.py`, `tensor_file.py`, `gpt2_config.py`, `gpt2.py`. Shape letters are
+those of the root BLUEPRINT: B batch, T positions, D model width, H heads, K head width, F hidden width, V vocabulary.
 """
 
 from .attention import MultiHeadAttention
@@ -11,6 +11,7 @@ from .cache import KeyValueCache
 from .config import MiniGPTConfig
 from .ffn import FFN
 from .gpt import MiniGPT
+from .gpt2 import load_gpt2, save_gpt2
 from .layer_norm import LayerNorm
 from .weights import load_weights, save_weights
 
@@ -22,6 +23,8 @@ __all__ = [
     "MiniGPTConfig",
     "MultiHeadAttention",
     "TransformerBlock",
+    "load_gpt2",
     "load_weights",
+    "save_gpt2",
     "save_weights",
 ]
