@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from autograd_core.optim import WarmupCosine
 from minimodel.transformer import MiniGPT
 from minitrain import inspect
 from minitrain.config import load_config
@@ -194,6 +195,60 @@ def test_the_inspector_changes_no_bit(tmp_path: Path, settings: tuple[str, ...])
     assert all(row["inspect"] is None for row in rows_of(tmp_path / "off"))
 
 
+def test_every_setting_of_the_model_reaches_it() -> None:
+    sets = {
+        "d_model": "12",
+        "n_heads": "3",
+        "n_layers": "2",
+        "d_ff": "13",
+        "context_len": "59",
+        "position": "learned",
+        "causal": "false",
+        "dropout": "0.25",
+        "init_gain": "0.5",
+        "dtype": "float64",
+    }
+    config = prepared(*(f"model.{key}={value}" for key, value in sets.items())).model.config
+    assert {key: str(getattr(config, key)).lower() for key in sets} == sets
+
+
+def test_the_seed_draws_the_weights() -> None:
+    drawn = [prepared(f"train.seed={seed}").model.blocks[0].attn.W_q.value for seed in (0, 1, 0)]
+    assert np.array_equal(drawn[0], drawn[2])
+    assert not np.array_equal(drawn[0], drawn[1])
+
+
+def test_the_schedule_is_that_of_the_configuration(tmp_path: Path) -> None:
+    run(tmp_path / "run", "train.lr_max=0.02", "train.lr_min=0.01", "train.warmup_steps=3", "train.log_every=1")
+    schedule = WarmupCosine(0.02, 0.01, 3, 11)
+    assert [row["learning_rate"] for row in rows_of(tmp_path / "run")] == [schedule(step) for step in range(11)]
+
+
+@pytest.mark.parametrize("setting", ["train.grad_clip=0.01", "train.weight_decay=0.9"])
+def test_clipping_and_decay_change_the_weights_and_not_the_first_gradient(
+    tmp_path: Path, finished: Path, setting: str
+) -> None:
+    run(tmp_path / "run", setting, "train.steps=2", "train.log_every=1")
+    run(tmp_path / "plain", "train.steps=2", "train.log_every=1")
+    row, plain = rows_of(tmp_path / "run")[0], rows_of(tmp_path / "plain")[0]
+    assert row["grad_norm"] == plain["grad_norm"] > 0.02
+    assert weights_of(tmp_path / "run") != weights_of(tmp_path / "plain")
+
+
+def test_accumulated_batches_are_more_tokens_a_step(tmp_path: Path, finished: Path) -> None:
+    run(tmp_path / "run", "train.accumulate=3")
+    assert rows_of(tmp_path / "run")[-1]["tokens"] > 2.5 * rows_of(finished)[-1]["tokens"]
+
+
+def test_the_rhythms_of_the_inspector_are_those_of_the_configuration(tmp_path: Path) -> None:
+    run(tmp_path / "run", "inspect.every=3", "inspect.spectral_every=4", "train.log_every=1")
+    rows = [row["inspect"] for row in rows_of(tmp_path / "run")]
+    assert [entry["modules"]["ln_final"]["n"] > 0 for entry in rows] == [step % 3 == 0 for step in range(11)]
+    assert [entry["spectral_norm"]["embedding.E"] is not None for entry in rows] == [
+        step % 4 == 0 for step in range(11)
+    ]
+
+
 def test_a_run_leaves_no_hook_and_no_mark_on_shared_state(tmp_path: Path) -> None:
     shared = np.random.get_state()[1].tobytes()  # noqa: NPY002 - that it stays untouched is the point
     errors = np.geterr()
@@ -286,7 +341,7 @@ def test_a_checkpoint_that_cannot_be_used_is_refused_and_nothing_is_touched(tmp_
     out = tmp_path / "run"
     shutil.copytree(finished, out)
     (out / "checkpoint" / "state.safetensors").write_bytes(b"torn")
-    (out / "dashboard.html").unlink()
+    (out / "manifest.json").unlink()  # refused before anything is written, also what is missing
     before = tree(out)
     ready = prepared()
     with pytest.raises(ValueError, match=r"^[^\n]*state\.safetensors: a checkpoint must be a whole safetensors file"):
