@@ -101,24 +101,29 @@ def test_a_thread_that_switches_it_off_disturbs_no_other() -> None:
 
 
 def test_one_decorated_function_may_run_in_two_threads_at_once() -> None:
-    barrier = threading.Barrier(2, timeout=10)
-    after: list[bool] = []
+    # The first to enter leaves first, while the second is still inside.
+    inside = {name: threading.Event() for name in "ab"}
+    leave = {name: threading.Event() for name in "ab"}
+    found: list[tuple[str, bool]] = []
 
     @no_grad()
-    def meet() -> None:
-        barrier.wait()
-        after.append(is_grad_enabled())
+    def wait(name: str) -> None:
+        inside[name].set()
+        assert leave[name].wait(10)
+        found.append((name, is_grad_enabled()))
 
-    def call() -> None:
-        meet()
-        after.append(is_grad_enabled())
+    def call(name: str) -> None:
+        wait(name)
+        found.append((name, is_grad_enabled()))
 
-    threads = [threading.Thread(target=call) for _ in range(2)]
-    for thread in threads:
+    threads = {name: threading.Thread(target=call, args=name) for name in "ab"}
+    for name, thread in threads.items():
         thread.start()
-    for thread in threads:
+        assert inside[name].wait(10)
+    for name, thread in threads.items():
+        leave[name].set()
         thread.join()
-    assert sorted(after) == [False, False, True, True]
+    assert found == [("a", False), ("a", True), ("b", False), ("b", True)]
 
 
 def test_tasks_do_not_disturb_each_other() -> None:

@@ -442,14 +442,14 @@ def test_a_graph_that_nobody_holds_is_freed_without_the_cycle_collector(no_cycle
 
 
 def test_backward_frees_what_the_graph_kept_while_the_loss_is_still_held(no_cycle_collector: None) -> None:
-    x = leaf(np.ones(3))
-    middle = (x * 2.0).exp()
+    x, data = leaf(np.ones(3)), Tensor(np.full(3, 2.0))
+    middle = (x * data).exp()
     loss = (middle * middle).sum()
-    watched = [weakref.ref(middle.value), weakref.ref(middle._node)]
-    del middle
+    watched = [weakref.ref(item) for item in (middle.value, middle._node, data, data.value)]
+    del middle, data
     assert all(ref() is not None for ref in watched)
     loss.backward()
-    assert [ref() for ref in watched] == [None, None]
+    assert [ref() for ref in watched] == [None] * 4
     assert loss.item() == pytest.approx(3 * np.exp(4.0))
 
 
