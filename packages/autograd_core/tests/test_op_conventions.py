@@ -134,6 +134,13 @@ def test_gelu_of_large_entries_is_the_entry_or_zero(dtype: type, approximate: st
     np.testing.assert_allclose(x.grad, [1.0] * len(far) + [0.0] * len(far), rtol=1e-7, atol=1e-20)
 
 
+def test_the_exact_gelu_of_float32_is_that_of_float64_rounded(rng: np.random.Generator) -> None:
+    points = (rng.standard_normal(997) * 3.0).astype(np.float32)
+    assert np.array_equal(
+        F.gelu(points, "none").value, F.gelu(points.astype(np.float64), "none").value.astype(np.float32)
+    )
+
+
 def test_gelu_passes_nan_on() -> None:
     x = leaf([np.nan, 1.0])
     for approximate in ("tanh", "none"):
