@@ -1,0 +1,142 @@
+"""Measure a workload and print a Markdown table: `hatch run benchmarks:run --workload w2 --rounds 8`.
+
+`--workload` takes w1, w2, w3 (`workloads.py` says what they are), `memory`, `import` or `all`, which prints everything
+that `RESULTS.md` holds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import footprint
+import op_times
+from contest import Entry, Process, compete, environment, table
+from workloads import WORKLOADS
+
+HAND = Entry("hand-written NumPy", "hand")
+OURS = Entry("**autograd-core**", "ours")
+DEFAULT = Entry("autograd-core, default configuration (RoPE, no biases)", "ours", {"default": True}, same_model=False)
+ENTRIES = {
+    "hand": HAND,
+    "ours": OURS,
+    "default": DEFAULT,
+}
+DISTRIBUTIONS = ("numpy", "autograd-core", "torch", "jax", "jaxlib", "tinygrad", "autograd", "mygrad")
+
+
+def machine() -> str:
+    """Processor, cores, load, and what OpenBLAS chose for the processor."""
+    model = platform.processor() or platform.machine()
+    if Path("/proc/cpuinfo").is_file():
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        model = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), model)
+    code = (
+        "import json, numpy, threadpoolctl; "
+        "print(json.dumps([f\"{p['internal_api']} {p['version']}, {p.get('architecture')} kernels\" "
+        "for p in threadpoolctl.threadpool_info() if p['user_api'] == 'blas']))"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment(1, None))
+    blas = ", ".join(json.loads(found.stdout)) if found.returncode == 0 else "unknown BLAS"
+    load = "unknown" if not hasattr(os, "getloadavg") else f"{os.getloadavg()[0]:.1f}"
+    return f"{model}, {os.cpu_count()} cores, {platform.system()}; {blas}; load {load} when begun"
+
+
+def versions() -> str:
+    """Python and every contestant's distribution."""
+    found = [f"Python {platform.python_version()}"]
+    for name in DISTRIBUTIONS:
+        try:
+            found.append(f"{name} {importlib.metadata.version(name)}")
+        except importlib.metadata.PackageNotFoundError:
+            found.append(f"{name} not installed")
+    return ", ".join(found)
+
+
+def contest(name: str, asked: argparse.Namespace, *, dtype: str, threads: int = 1) -> str:
+    """One table with its heading."""
+    workload = WORKLOADS[name]
+    chosen = asked.only.split(",") if asked.only else list(ENTRIES)
+    if unknown := [key for key in chosen if key not in ENTRIES]:
+        raise SystemExit(f"run: --only takes some of {', '.join(ENTRIES)}; got {', '.join(unknown)}.")
+    entries = [HAND] + [ENTRIES[key] for key in chosen if key != "hand"]
+    if not workload.training or name != "w2":
+        entries = [entry for entry in entries if entry is not DEFAULT]
+    started = time.monotonic()
+    rows = compete(
+        entries,
+        workload,
+        dtype,
+        processes=asked.processes,
+        rounds=asked.rounds,
+        slice_seconds=asked.slice,
+        threads=threads,
+        kernels=asked.kernels,
+    )
+    how = "one thread" if threads == 1 else f"{threads} threads each: wall time is what counts"
+    return (
+        f"### {name.upper()} {dtype}: {workload.says}\n\n"
+        f"{how}; {asked.processes} processes each, {asked.rounds} rounds of {asked.slice} s; "
+        f"{time.monotonic() - started:.0f} s in all\n\n{table(rows)}\n"
+    )
+
+
+def profile(name: str, dtype: str, kernels: str | None, steps: int) -> str:
+    """One table of CPU time an operation."""
+    found = []
+    for entry in (OURS, HAND):
+        process = Process(entry, WORKLOADS[name], dtype, kernels=kernels)
+        answer = process.ask("profile", steps=steps) if process.error is None else {"error": process.error}
+        if "error" in answer:
+            raise SystemExit(f"run: {entry.label} failed: {answer['error']}. BENCHMARK_ERRORS=1 shows where.")
+        found.append(answer["operations"])
+        process.close()
+    return (
+        f"### {name.upper()} {dtype}: CPU time an operation, medians over {steps} steps\n\n{op_times.table(*found)}\n"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--workload", choices=[*WORKLOADS, "memory", "import", "all"], default="w2")
+    parser.add_argument("--dtype", choices=["float32", "float64"], help="default: both for w1 and w2, float32 for w3")
+    parser.add_argument("--rounds", type=int, default=8, help="turns a process (default: %(default)s)")
+    parser.add_argument("--processes", type=int, default=3, help="fresh processes a contestant (default: %(default)s)")
+    parser.add_argument("--slice", type=float, default=0.25, help="seconds a turn (default: %(default)s)")
+    parser.add_argument("--threads", type=int, default=1, help="of every contestant (default: %(default)s)")
+    parser.add_argument("--only", help=f"some of {','.join(ENTRIES)}; the hand-written step always runs")
+    parser.add_argument("--kernels", help="OPENBLAS_CORETYPE, such as Haswell: as on another processor")
+    parser.add_argument("--profile", action="store_true", help="CPU time an operation instead, ours and hand-written")
+    parser.add_argument("--steps", type=int, default=60, help="steps of a profile (default: %(default)s)")
+    asked = parser.parse_args()
+
+    command = " ".join(["hatch run benchmarks:run", *sys.argv[1:]])
+    kernels = f" OPENBLAS_CORETYPE={asked.kernels}." if asked.kernels else ""
+    print(f"`{command}`, {time.strftime('%Y-%m-%d')}\n\n{machine()}.{kernels}\n\n{versions()}.\n", flush=True)
+    dtypes = {name: ("float32",) if name == "w3" else ("float32", "float64") for name in WORKLOADS}
+    names = list(WORKLOADS) if asked.workload == "all" else [n for n in WORKLOADS if n == asked.workload]
+    for name in names:
+        for dtype in (asked.dtype,) if asked.dtype else dtypes[name]:
+            if asked.profile:
+                print(profile(name, dtype, asked.kernels, asked.steps), flush=True)
+            else:
+                print(contest(name, asked, dtype=dtype, threads=asked.threads), flush=True)
+    if asked.workload == "all" and not asked.profile:
+        print(contest("w3", asked, dtype="float32", threads=2), flush=True)
+    if asked.workload in ("memory", "all") and not asked.profile:
+        print(
+            f"### Peak memory, from before the model is built to after the third step\n\n{footprint.memory([HAND, OURS])}\n"
+        )
+    if asked.workload in ("import", "all") and not asked.profile:
+        print(f"### Import\n\n{footprint.import_time()}\n")
+
+
+if __name__ == "__main__":
+    main()
