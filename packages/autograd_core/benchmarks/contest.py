@@ -79,7 +79,7 @@ class Process:
 
 
 def environment(threads: int, kernels: str | None) -> dict[str, str]:
-    """This process's, with one number of threads for every library, and OpenBLAS free to choose what fits the processor.
+    """Our own, with one number of threads for every library, and OpenBLAS free to choose what fits the processor.
 
     A machine's owner may have fixed OpenBLAS's kernels for reproducible results; what a user gets is the library's own
     choice. `kernels` fixes them again, to see what another processor's would give.

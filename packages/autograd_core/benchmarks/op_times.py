@@ -1,7 +1,7 @@
 """CPU time an operation, forward and backward: of this package, and of the hand-written step beside it.
 
-Functions are wrapped for the duration of the profile; what a wrapped function calls counts for the callee alone. A clock
-reading costs about a third of a microsecond, so a step of sixty operations looks some 40 µs longer than it is.
+Functions are wrapped for the duration of the profile; what a wrapped function calls counts for the callee alone. A
+clock reading costs about a third of a microsecond, so a step of sixty operations looks some 40 µs longer than it is.
 """
 
 from __future__ import annotations

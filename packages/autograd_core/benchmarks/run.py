@@ -104,6 +104,7 @@ def profile(name: str, dtype: str, kernels: str | None, steps: int) -> str:
 
 
 def main() -> None:
+    """Read the command line and print what it asks for."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--workload", choices=[*WORKLOADS, "memory", "import", "all"], default="w2")
     parser.add_argument("--dtype", choices=["float32", "float64"], help="default: both for w1 and w2, float32 for w3")
@@ -131,11 +132,10 @@ def main() -> None:
     if asked.workload == "all" and not asked.profile:
         print(contest("w3", asked, dtype="float32", threads=2), flush=True)
     if asked.workload in ("memory", "all") and not asked.profile:
-        print(
-            f"### Peak memory, from before the model is built to after the third step\n\n{footprint.memory([HAND, OURS])}\n"
-        )
+        print("### Peak memory, from before the model is built to after the third step\n")
+        print(footprint.memory([HAND, OURS]), flush=True)
     if asked.workload in ("import", "all") and not asked.profile:
-        print(f"### Import\n\n{footprint.import_time()}\n")
+        print(f"\n### Import\n\n{footprint.import_time()}\n")
 
 
 if __name__ == "__main__":

@@ -81,6 +81,7 @@ class Worker:
 
 
 def main() -> None:
+    """Answer commands until standard input ends."""
     spec = json.loads(sys.argv[1])
     if spec["threads"] == 1 and hasattr(os, "sched_setaffinity") and spec["contestant"] in ("jax_jit", "tinygrad_jit"):
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # they size their thread pools by the cores they see

@@ -4,9 +4,10 @@ It has no graph, no modules and no checks, and nothing in it can be watched. Wha
 
 - every buffer is allocated once, and every call writes into one (`out=`);
 - parameters, gradients and moments are flat arrays, so clipping and AdamW are a dozen calls;
-- LayerNorm's gain and shift, and attention's 1/√K, are multiplied into the next matrix once a step (`_fold`), and gradients
-  of the product taken apart afterwards (`_unfold`). Columns of the product are centred, which changes nothing, because
-  normalised rows have mean 0, and makes the rows that come back have mean 0: LayerNorm's backward loses a term;
+- LayerNorm's gain and shift, and attention's 1/√K, are multiplied into the next matrix once a step (`_fold`), and
+  gradients of the product taken apart afterwards (`_unfold`). Columns of the product are centred, which changes
+  nothing, because normalised rows have mean 0, and makes the rows that come back have mean 0: LayerNorm's backward
+  loses a term;
 - a bias is one more row of its matrix, met by a column of ones beside the activations;
 - scores are exponentiated as they are unless one of the whole array is beyond a bound, and so are logits;
 - GELU is x σ(2u) with one `exp`, and its derivative is kept.

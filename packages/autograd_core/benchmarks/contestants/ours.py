@@ -1,4 +1,4 @@
-"""This project: `MiniGPT` from its public interface, as a user would train it."""
+"""Our own: `MiniGPT` from its public interface, as a user would train it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from workloads import (
 
 
 class Contestant:
-    """MiniGPT with learned positions and attention biases; with `default`, as configured by default: RoPE, no biases."""
+    """MiniGPT with learned positions and attention biases; if `default`, as configured by default: RoPE, no biases."""
 
     def __init__(
         self, workload: Workload, dtype: str, weights: Weights, threads: int = 1, *, default: bool = False
