@@ -226,6 +226,20 @@ def test_a_nan_that_is_seen_is_not_hidden(rng: np.random.Generator) -> None:
         assert np.isfinite(out[1]).all()
 
 
+@pytest.mark.parametrize("place", [1, 2], ids=["key", "value"])
+def test_a_nan_that_is_seen_leaves_the_gradient_of_masked_keys_zero(place: int, rng: np.random.Generator) -> None:
+    arrays = triple(rng)
+    arrays[place][0, 5] = np.nan
+    mask = np.ones((2, T), bool)
+    mask[0, -4:] = False
+    grads = gradients(arrays, rng.standard_normal((2, T, K)), causal=True, key_mask=mask)
+    for grad in grads[1:]:
+        assert not grad[0, -4:].any()
+        assert np.isfinite(grad[1]).all()
+    assert np.isnan(grads[1][0, 3]).any()
+    assert np.isfinite(grads[0][0, :5]).all()
+
+
 def test_an_infinite_value_reaches_only_its_own_column(rng: np.random.Generator) -> None:
     q, k, v = triple(rng)
     v[0, 5, 3] = np.inf

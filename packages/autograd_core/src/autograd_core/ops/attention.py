@@ -115,12 +115,15 @@ def _attend_vjp(saved: _Attended, grad: Array, grad_q: Array, grad_k: Array, gra
     grad_scores = np.matmul(g, v.swapaxes(-1, -2))  # (..., Tq, Tk)
     grad_scores -= delta
     grad_scores *= weights
-    if polluted and visible is not None:
-        grad_scores = np.where(visible, grad_scores, np.zeros((), grad_scores.dtype))
     np.matmul(grad_scores, k, out=grad_q)
     grad_q *= scale
     np.matmul(grad_scores.swapaxes(-1, -2), q, out=grad_k)
     np.matmul(weights.swapaxes(-1, -2), g, out=grad_v)
+    if polluted and visible is not None:
+        # A row that sees a NaN is NaN; a key that no row sees has gradient 0 all the same.
+        seen = np.asarray(np.broadcast_to(visible, weights.shape).any(axis=-2))[..., None]  # (..., Tk, 1)
+        np.copyto(grad_k, 0.0, where=~seen)
+        np.copyto(grad_v, 0.0, where=~seen)
 
 
 def _checked_key_mask(key_mask: Array | None, batch: tuple[int, ...], keys: int) -> BoolArray | None:
