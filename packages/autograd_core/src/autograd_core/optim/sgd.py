@@ -45,7 +45,6 @@ class SGD(Optimizer):
         self, flat: FlatParameters, first: int, last: int, group: ParameterGroup, state: dict[str, Array]
     ) -> None:
         lr, momentum, weight_decay = group["lr"], group["momentum"], group["weight_decay"]
-        first_step = flat.steps[first] == 0
         if weight_decay:
             # The decayed gradient goes into the scratch, never into .grad: that stays what backward made it.
             for i, view in enumerate(flat.views(flat.update)[first:last], start=first):
@@ -58,11 +57,8 @@ class SGD(Optimizer):
             else:
                 update[...] = flat.grad[piece]
             if momentum:
-                if first_step:
-                    buffer[...] = update
-                else:
-                    buffer *= momentum
-                    buffer += update
+                buffer *= momentum  # 0 before the first step, so that it becomes g
+                buffer += update
                 update[...] = buffer
             update *= lr
 
