@@ -15,8 +15,9 @@ import numpy as np
 from ..arrays import Array, BoolArray
 from ..tensor import Operand, Tensor, as_tensor
 
-# Scores inside ± this are exponentiated as they are: neither they nor a row's sum can overflow or all underflow.
-_SAFE = {np.dtype(np.float32): 60.0, np.dtype(np.float64): 500.0}
+# A row whose exponentials, unshifted, sum to between 1/this and this keeps them: nothing in it overflowed, and what
+# underflowed is lost beside the sum anyway. Squares of it still fit the dtype, so one dot product checks all rows.
+_LIMIT = {np.dtype(np.float32): 1e18, np.dtype(np.float64): 1e150}
 
 
 class _Attended(NamedTuple):
@@ -47,6 +48,14 @@ def _causal_factor(queries: int, keys: int, dtype: str) -> Array:
     return factor
 
 
+@lru_cache(maxsize=32)
+def _ones(keys: int, dtype: str) -> Array:
+    """Return a column of ones: a product with it sums rows faster than sum() does."""
+    column = np.ones((keys, 1), dtype)
+    column.flags.writeable = False
+    return column
+
+
 def _visible(causal: bool, key_mask: BoolArray | None, scores: Array) -> tuple[Array | None, Array | None]:
     """Return which scores are seen, as booleans and as factors of the scores' dtype; None if all are."""
     queries, keys = scores.shape[-2:]
@@ -64,41 +73,63 @@ def _visible(causal: bool, key_mask: BoolArray | None, scores: Array) -> tuple[A
 
 def _attend(q: Array, k: Array, v: Array, causal: bool, key_mask: BoolArray | None, out: Array) -> _Attended:
     """Write softmax(q kᵀ) v over visible keys into `out`; `q` carries the scale."""
-    with np.errstate(invalid="ignore", over="ignore"):
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         scores = np.matmul(q, k.swapaxes(-1, -2))
         visible, factor = _visible(causal, key_mask, scores)
-        safe = _SAFE.get(scores.dtype, 8.0)
-        mild = scores.size > 0 and scores.max() <= safe and scores.min() >= -safe
-        if mild:
-            weights = np.exp(scores, out=scores)
-            if factor is not None:
-                weights *= factor
-        else:
-            weights = _exp_by_row(scores, visible, safe)
-        sums = weights @ np.ones((weights.shape[-1], 1), weights.dtype)  # (..., Tq, 1)
-        sees_a_key = sums != 0
-        inverse = np.divide(1.0, sums, out=np.zeros_like(sums), where=sees_a_key)
+        ones = _ones(scores.shape[-1], scores.dtype.char)
+        weights = np.exp(scores, out=scores)
+        if factor is not None:
+            weights *= factor
+        sums = np.matmul(weights, ones)  # (..., Tq, 1)
+        inverse = np.reciprocal(sums)
+        limit = _LIMIT.get(scores.dtype, 64.0)
+        # A NaN anywhere fails the comparison too. It may come from a masked score (inf * 0): then only that row cares.
+        mild = _square(sums) < limit * limit and _square(inverse) < limit * limit
+        if not mild:
+            weights, sums = _exp_by_row(np.matmul(q, k.swapaxes(-1, -2)), visible, ones, limit)
+            inverse = np.divide(1.0, sums, out=np.zeros_like(sums), where=sums != 0)
         np.matmul(weights, v, out=out)
-        # One number tells whether a NaN or inf, even under weight 0, came through the product.
-        polluted = not math.isfinite(float(out.sum()))
-        if polluted:
-            clean = np.matmul(weights, np.where(np.isfinite(v), v, np.zeros((), v.dtype)))
-            seen = np.broadcast_to(True if visible is None else visible, weights.shape).astype(v.dtype)
-            sees_it = np.matmul(seen, (~np.isfinite(v)).astype(v.dtype)) > 0
-            np.copyto(out, np.where(sees_it, out, clean))
         out *= inverse
-        # A masked key that is not finite leaves no trace in `out`, but one in the scores: they were not mild.
-        polluted = polluted or not (mild or bool(np.isfinite(k).all()))
+        polluted = not mild and not bool(np.isfinite(k).all())
+        # One number tells whether a NaN or inf, even under weight 0, came through the product.
+        if not math.isfinite(_square(out if out.base is None else out.base)):
+            polluted = _keep_masked_out(weights, inverse, v, visible, out) or polluted
     return _Attended(q, k, v, weights, inverse, out, visible, polluted)
 
 
-def _exp_by_row(scores: Array, visible: Array | None, safe: float) -> Array:
-    """Return exp(scores), each row shifted by its visible maximum if that is beyond ± `safe`, and 0 where masked."""
+def _square(x: Array) -> float:
+    """Return the sum of squares of a contiguous array: the cheapest number that every entry takes part in."""
+    flat = x.reshape(-1)
+    return float(np.dot(flat, flat))
+
+
+def _exp_by_row(scores: Array, visible: Array | None, ones: Array, limit: float) -> tuple[Array, Array]:
+    """Return exp(scores), 0 where masked, and the row sums; rows whose sum would leave the limits are shifted first.
+
+    A row that is not shifted has the bits it would have without the others: whether this function runs is decided by
+    all rows together, what it does to a row by that row's visible keys.
+    """
     if visible is not None:
         scores = np.where(visible, scores, -np.inf).astype(scores.dtype, copy=False)
-    top = scores.max(axis=-1, keepdims=True, initial=-np.inf)
-    shift = np.where((np.abs(top) <= safe) | np.isneginf(top), 0.0, top).astype(scores.dtype, copy=False)
-    return np.asarray(np.exp(scores - shift))
+    weights = np.exp(scores)
+    sums = np.matmul(weights, ones)
+    shifted = ~((sums < limit) & (sums > 1.0 / limit))[..., 0]
+    top = scores[shifted].max(axis=-1, keepdims=True, initial=-np.inf)
+    top[np.isneginf(top)] = 0.0  # a row that sees no key
+    weights[shifted] = np.exp(scores[shifted] - top)
+    return weights, np.matmul(weights, ones)
+
+
+def _keep_masked_out(weights: Array, inverse: Array, v: Array, visible: Array | None, out: Array) -> bool:
+    """Redo, in `out`, the rows that 0 times a masked NaN or inf has spoilt; return whether v holds one."""
+    finite = np.isfinite(v)
+    if finite.all():
+        return False
+    clean = np.matmul(weights, np.where(finite, v, np.zeros((), v.dtype))) * inverse
+    seen = np.broadcast_to(True if visible is None else visible, weights.shape).astype(v.dtype)
+    sees_it = np.matmul(seen, (~finite).astype(v.dtype)) > 0
+    np.copyto(out, np.where(sees_it, out, clean))
+    return True
 
 
 def _attend_vjp(saved: _Attended, grad: Array, grad_q: Array, grad_k: Array, grad_v: Array, scale: float) -> None:

@@ -14,8 +14,10 @@ from .error_function import erfc
 _SLOPE = 2.0 * math.sqrt(2.0 / math.pi)  # 2u = _SLOPE x + _CUBIC x³
 _CUBIC = _SLOPE * 0.044715
 
-# Beyond ±10 the sigmoid is 0 (to 1e-37) or 1 (to the last bit);
-# inside, exp(-2u) stays below 1e38 and float32 can hold it.
+# Where |x| is below 1e8, exp(-2u) may overflow to inf, which is right: its reciprocal is the sigmoid's 0. Beyond it the
+# derivative would multiply that 0 by an overflowed x². The edge is where the sigmoid is 0 (to 1e-37) or 1 (to the last
+# bit), so clipping x there changes nothing.
+_LARGE_SQUARE = 1e16
 _EDGE = 10.0
 
 # Elements a piece: scratch arrays that stay in the second-level cache.
@@ -59,9 +61,16 @@ def _tanh_form(x: Array, slope: Array | None) -> Array:
     flat_slope = None if slope is None else slope.reshape(-1)
     if flat_x.size == 0:
         return out
-    # NaN fails both comparisons and takes the careful path too.
-    careful = not (flat_x.min() > -_EDGE and flat_x.max() < _EDGE)
-    scratch = np.empty((2, min(_PIECE, flat_x.size)), x.dtype)
+    with np.errstate(over="ignore"):
+        # The sum of squares bounds every |x| at the price of one product; NaN and inf fail the comparison.
+        careful = not np.dot(flat_x, flat_x) < _LARGE_SQUARE
+        _fill(flat_x, flat_out, flat_slope, careful)
+    return out
+
+
+def _fill(flat_x: Array, flat_out: Array, flat_slope: Array | None, careful: bool) -> None:
+    """Write gelu(x), and its derivative if asked for, piece by piece; all flat."""
+    scratch = np.empty((2, min(_PIECE, flat_x.size)), flat_x.dtype)
     for start in range(0, flat_x.size, _PIECE):
         piece = flat_x[start : start + _PIECE]
         inner = np.clip(piece, -_EDGE, _EDGE) if careful else piece
@@ -94,7 +103,6 @@ def _tanh_form(x: Array, slope: Array | None) -> Array:
             derivative *= square
             derivative += 1.0
             derivative *= s
-    return out
 
 
 def _gelu_exact(x: Tensor) -> Tensor:

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from ..arrays import Array
 from ..tensor import Operand, Tensor, as_tensor
+
+
+@lru_cache(maxsize=32)
+def _average(width: int, dtype: str) -> Array:
+    """Return the vector whose product with a row is the row's mean: 4 to 10 times faster than mean()."""
+    vector = np.full(width, 1.0 / width, dtype)
+    vector.flags.writeable = False
+    return vector
 
 
 def layer_norm(x: Operand, weight: Operand, bias: Operand, eps: float = 1e-5) -> Tensor:
@@ -44,7 +54,7 @@ def layer_norm(x: Operand, weight: Operand, bias: Operand, eps: float = 1e-5) ->
         )
     rows = x.value.reshape(-1, width)  # (N, D)
     gain = weight.value
-    average = np.full(width, 1.0 / width, rows.dtype)  # a product with it is 4 to 10 times faster than mean()
+    average = _average(width, rows.dtype.char)
 
     # The first entry goes before the mean: then a constant row is exactly 0 whatever the rounding of the mean, and
     # the offset of rows such as 40000 + small costs no digits.

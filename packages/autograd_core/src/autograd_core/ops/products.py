@@ -76,7 +76,7 @@ def linear(x: Operand, weight: Operand, bias: Operand | None = None) -> Tensor:
             "Weights are stored (in, out): transpose one that is (out, in)."
         )
     rows = x.value.reshape(-1, shape[-1])  # (N, in)
-    out = rows @ w  # (N, out)
+    out = np.matmul(rows, w)  # (N, out)
     need_x, need_w = x.requires_grad, weight.requires_grad
     if bias is None:
         parents: tuple[Tensor, ...] = (x, weight)
