@@ -516,6 +516,22 @@ def test_a_signal_ends_a_run_in_order(here: Path, finished: Path, name: str, sta
 
 
 @posix
+def test_a_signal_before_the_first_row_leaves_a_page_too(here: Path, finished: Path) -> None:
+    done = minitrain_with_trap("at_step(signal.SIGINT, 1)", "train", "--out", "run", *options())
+    assert (done.returncode, done.stderr) == (
+        130,
+        "minitrain: interrupted; continue with: minitrain train --resume run\n",
+    )
+    assert files_in(here / "run") == FILES - {
+        "results.json",
+        "checkpoint/state.safetensors",
+        "checkpoint/model.safetensors",
+    }
+    assert minitrain("train", "--resume", "run").exit_code == 0
+    assert_equal_runs(here / "run", finished)
+
+
+@posix
 @pytest.mark.parametrize(("name", "status"), [("SIGINT", 130), ("SIGTERM", 143)])
 def test_a_signal_before_training_leaves_nothing(here: Path, name: str, status: int) -> None:
     trap = f"import minitrain.cli as cli; run.prepare = cli.prepare = lambda config: strike(signal.{name})"
