@@ -85,6 +85,15 @@ def test_a_hundred_thousand_float32_duplicates_give_the_float64_sum(
     assert not table.grad[[0, 1, 2, 4]].any()
 
 
+@pytest.mark.parametrize("rows", [61, 5003])
+@pytest.mark.parametrize("n", [33, 223, 2039])
+def test_more_than_32_float32_rows_of_one_id_are_rounded_once(rows: int, n: int, rng: np.random.Generator) -> None:
+    ids = rng.permutation(np.concatenate([np.full(n, 7), [0, 60]]))
+    grad = rng.random((n + 2, 127)).astype(np.float32)
+    expected = grad[ids == 7].sum(axis=0, dtype=np.float64)
+    np.testing.assert_allclose(scatter_add_rows(ids, grad, rows)[7], expected, rtol=6e-8)
+
+
 @dtypes
 def test_short_runs_are_bit_equal_to_add_at(dtype: type, rng: np.random.Generator) -> None:
     ids = rng.permutation(np.repeat(np.arange(211), rng.integers(1, 33, 211)))

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from ..arrays import Array, IntArray
 from ..tensor import Operand, Tensor, as_tensor
+from .scatter_add import scatter_add_rows
 
 
 def getitem(x: Operand, index: Any) -> Tensor:
@@ -58,7 +59,8 @@ def embedding(weight: Operand, ids: npt.ArrayLike | Tensor) -> Tensor:
 
     Notes
     -----
-    VJP  ∂weight[v] = Σ over positions with id v of grad_out: the sum `np.add.at` defines, accumulated in float64.
+    VJP  ∂weight[v] = Σ over positions with id v of grad_out: the sum `np.add.at` defines; in float32 within 2e-6 of the
+    sum of magnitudes, however often an id occurs.
     """
     weight = as_tensor(weight)
     if weight.ndim != 2:
@@ -71,7 +73,7 @@ def embedding(weight: Operand, ids: npt.ArrayLike | Tensor) -> Tensor:
         return (scatter_add_rows(picked.reshape(-1), grad_out.reshape(-1, width), rows).astype(dtype, copy=False),)
 
     # mode="clip" skips a second range check: 2.4 to 3 times faster than the default on ids that were checked.
-    return Tensor.from_op(np.take(weight.value, picked, axis=0, mode="clip"), (weight,), vjp, "embedding")
+    return Tensor.from_op(weight.value.take(picked, axis=0, mode="clip"), (weight,), vjp, "embedding")
 
 
 def checked_ids(ids: npt.ArrayLike | Tensor, rows: int) -> IntArray:
@@ -84,29 +86,12 @@ def checked_ids(ids: npt.ArrayLike | Tensor, rows: int) -> IntArray:
             raise TypeError(
                 f"ids: must be integers; got dtype {array.dtype}. Use an int array, as ids.astype(np.int64)."
             )
-    if array.size and (array.max() >= rows or array.min() < 0):
+    wide = array.astype(np.int64, copy=False)
+    # Read as unsigned, a negative id is beyond any table: one pass finds both kinds.
+    if wide.size and wide.view(np.uint64).max() >= rows:
         bad = (array >= rows) | (array < 0)
         where = tuple(int(i) for i in np.argwhere(bad)[0])
         raise IndexError(
             f"ids: each must be in [0, {rows}), that is 0..{rows - 1}; got {array[where]} at position {where}."
         )
-    return array.astype(np.intp, copy=False)
-
-
-def scatter_add_rows(ids: IntArray, grad: Array, rows: int) -> Array:
-    """Return the (rows, D) array whose row v is the sum of the rows of `grad` (n, D) with id v, in `grad`'s dtype.
-
-    A float32 running sum over many duplicates drifts (1.4e-4 over 100,000 of one id), so sums are float64: by
-    `bincount` over flat positions, which adds in float64 and is several times faster than a
-    two-dimensional `np.add.at`.
-    """
-    width = grad.shape[1]
-    if ids.size * 8 < rows:
-        # Few ids of a large vocabulary: number the ones that occur, so that the float64 sums stay small.
-        present, compact = np.unique(ids, return_inverse=True)
-        out = np.zeros((rows, width), grad.dtype)
-        out[present] = scatter_add_rows(compact.reshape(-1), grad, len(present))
-        return out
-    flat = (ids[:, None] * width + np.arange(width)).reshape(-1)
-    sums = np.bincount(flat, weights=grad.reshape(-1), minlength=rows * width)
-    return sums.reshape(rows, width).astype(grad.dtype, copy=False)
+    return wide.astype(np.intp, copy=False)
