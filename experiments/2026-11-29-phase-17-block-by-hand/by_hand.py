@@ -47,25 +47,27 @@ def total(numbers: list[Number]) -> Number:
 
 def product(a: Matrix, b: Matrix) -> Matrix:
     """Return the matrix product a b."""
-    return [[total([mul(p, q) for p, q in zip(row, column)]) for column in zip(*b)] for row in a]
+    return [
+        [total([mul(p, q) for p, q in zip(row, column, strict=True)]) for column in zip(*b, strict=True)] for row in a
+    ]
 
 
 def plus(a: Matrix, b: Matrix) -> Matrix:
     """Return a + b; a single row b is added to every row."""
     rows = b if len(b) == len(a) else b * len(a)
-    return [[add(p, q) for p, q in zip(row, other)] for row, other in zip(a, rows)]
+    return [[add(p, q) for p, q in zip(row, other, strict=True)] for row, other in zip(a, rows, strict=True)]
 
 
 def layer_norm(name: str, x: Matrix) -> Steps:
     """Return the steps of gamma · (x − mean)/√(variance + eps) + beta, each row alone."""
     width = Fraction(1, len(x[0]))
     mean = [[mul(total(row), width)] for row in x]
-    centred = [[add(value, -m) for value in row] for row, (m,) in zip(x, mean)]
+    centred = [[add(value, -m) for value in row] for row, (m,) in zip(x, mean, strict=True)]
     variance = [[mul(total([mul(c, c) for c in row]), width)] for row in centred]
     std = [[dec(add(v, EPS)).sqrt()] for (v,) in variance]
-    normalised = [[dec(c) / s for c in row] for row, (s,) in zip(centred, std)]
+    normalised = [[dec(c) / s for c in row] for row, (s,) in zip(centred, std, strict=True)]
     gamma, beta = PARAMETERS[f"{name}.gamma"], PARAMETERS[f"{name}.beta"]
-    scaled = [[mul(n, g) for n, g in zip(row, gamma[0])] for row in normalised]
+    scaled = [[mul(n, g) for n, g in zip(row, gamma[0], strict=True)] for row in normalised]
     return {
         f"{name}.mean": mean,
         f"{name}.centred": centred,
@@ -79,15 +81,15 @@ def layer_norm(name: str, x: Matrix) -> Steps:
 def attention(x: Matrix, causal: bool) -> Steps:
     """Return the steps of softmax(Q Kᵀ/√4) V W_o: one head, four wide."""
     q, k, v = (product(x, PARAMETERS[f"attn.W_{name}"]) for name in "qkv")
-    scores = product(q, [list(column) for column in zip(*k)])
+    scores = product(q, [list(column) for column in zip(*k, strict=True)])
     scaled = [[dec(s) / Decimal(4).sqrt() for s in row] for row in scores]
     masked = [
         [s if j <= t or not causal else Decimal("-Infinity") for j, s in enumerate(row)] for t, row in enumerate(scaled)
     ]
     top = [[max(row)] for row in masked]
-    powers = [[(s - m).exp() for s in row] for row, (m,) in zip(masked, top)]
+    powers = [[(s - m).exp() for s in row] for row, (m,) in zip(masked, top, strict=True)]
     sums = [[total(row)] for row in powers]
-    weights = [[p / s for p in row] for row, (s,) in zip(powers, sums)]
+    weights = [[p / s for p in row] for row, (s,) in zip(powers, sums, strict=True)]
     head = product(weights, v)
     return {
         "attn.q": q,
@@ -111,7 +113,9 @@ def feed_forward(x: Matrix) -> Steps:
     root = (Decimal(2) / PI).sqrt()
     inner = [[root * (dec(g) + Decimal("0.044715") * dec(g) * dec(g) * dec(g)) for g in row] for row in pre]
     tanh = [[((2 * u).exp() - 1) / ((2 * u).exp() + 1) for u in row] for row in inner]
-    act = [[dec(g) / 2 * (1 + t) for g, t in zip(row, others)] for row, others in zip(pre, tanh)]
+    act = [
+        [dec(g) / 2 * (1 + t) for g, t in zip(row, others, strict=True)] for row, others in zip(pre, tanh, strict=True)
+    ]
     return {
         "ffn.pre": pre,
         "ffn.act.inner": inner,
@@ -153,7 +157,7 @@ def check(typed: list[str]) -> list[str]:
     computed = lines()
     if len(typed) != len(computed):
         return [f"hand.csv has {len(typed)} lines and must have {len(computed)}"]
-    return [f"typed {was!r}, computed {now!r}" for was, now in zip(typed, computed) if was != now]
+    return [f"typed {was!r}, computed {now!r}" for was, now in zip(typed, computed, strict=True) if was != now]
 
 
 def main(arguments: list[str]) -> int:
