@@ -21,7 +21,7 @@ from .hooks import HookHandle
 from .layers import GELU, Dropout, Linear, ReLU, Sequential
 from .memory import reuse_freed_memory
 from .module import Module
-from .parameter import Parameter
+from .parameter import Parameter, pack_columns
 from .tensor import Tensor
 
 __all__ = [
@@ -44,6 +44,7 @@ __all__ = [
     "is_grad_enabled",
     "no_grad",
     "optim",
+    "pack_columns",
     "testing",
 ]
 

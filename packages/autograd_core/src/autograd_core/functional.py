@@ -10,7 +10,7 @@ from .ops.elementwise import abs, exp, log, relu, sigmoid, sqrt, tanh
 from .ops.gelu import gelu
 from .ops.indexing import embedding, getitem
 from .ops.normalization import layer_norm
-from .ops.products import linear, matmul
+from .ops.products import joined_linear, linear, matmul
 from .ops.reductions import max, mean, min, sum, var
 from .ops.shaping import (
     broadcast_to,
@@ -39,6 +39,7 @@ __all__ = [
     "expand_dims",
     "gelu",
     "getitem",
+    "joined_linear",
     "layer_norm",
     "linear",
     "log",

@@ -172,6 +172,8 @@ class Module:
         for parameter in converted.parameters():
             parameter._value = parameter._value.astype(target)
             parameter._grad = None if parameter._grad is None else parameter._grad.astype(target)
+        for module in converted.modules():
+            module._arrays_replaced()
         return converted
 
     # ------------------------------------------------------------------ state
@@ -230,6 +232,10 @@ class Module:
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
         self._hooks = {}
+        self._arrays_replaced()
+
+    def _arrays_replaced(self) -> None:
+        """Called when the parameters got other arrays, in a copy: a module that packed them packs them again."""
 
     def __repr__(self) -> str:
         lines = [

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from autograd_core import Dropout, Module, Parameter, Tensor, init, is_grad_enabled
+from autograd_core import Dropout, Module, Parameter, Tensor, init, is_grad_enabled, pack_columns
 from autograd_core import functional as F
 from minimodel.embedding.arguments import dtype_argument, size_argument
 
@@ -93,6 +93,7 @@ class MultiHeadAttention(Module):
             self.b_k = Parameter(np.zeros(self.d_model, dtype))
             self.b_v = Parameter(np.zeros(self.d_model, dtype))
             self.b_o = Parameter(np.zeros(self.d_model, dtype))
+        self._arrays_replaced()
         self._rotary = RotaryCache(self.d_head) if rope else None
         self.dropout = Dropout(dropout, rng=rng.spawn(1)[0]) if dropout else None
 
@@ -140,15 +141,21 @@ class MultiHeadAttention(Module):
         if pad_mask is not None:
             pad_mask = _checked_mask(pad_mask, x.shape[:-1])
         if cache is None:
-            weight = F.concatenate([self.W_q, self.W_k, self.W_v], axis=1)  # (D, 3D)
-            bias = F.concatenate([self.b_q, self.b_k, self.b_v]) if self.bias else None  # (3D,)
-            qkv = F.linear(x, weight, bias)  # (B, T, 3D)
+            weights, biases = (self.W_q, self.W_k, self.W_v), (self.b_q, self.b_k, self.b_v) if self.bias else ()
+            qkv = F.joined_linear(x, weights, biases, packed=self._packed)  # (B, T, 3D)
             tables = self._rope_tables(x, position_ids, 0)
             heads = F.self_attention(qkv, self.n_heads, causal=self.causal, key_mask=pad_mask, rope=tables)  # (B, T, D)
         else:
             heads = self._attend_with(cache, x, pad_mask, position_ids)  # (B, T, D)
         out = F.linear(heads, self.W_o, self.b_o if self.bias else None)
         return out if self.dropout is None else self.dropout(out)
+
+    def _arrays_replaced(self) -> None:
+        """Lay W_q, W_k, W_v, and their biases, side by side, so that their products are one."""
+        self._packed = (
+            pack_columns([self.W_q, self.W_k, self.W_v]),  # (D, 3D)
+            pack_columns([self.b_q, self.b_k, self.b_v]) if self.bias else None,  # (3D,)
+        )
 
     def _attend_with(
         self,
