@@ -95,7 +95,7 @@ def test_joined_linear(pack: bool, assert_equal_to_composition: Compare, rng: np
         return F.joined_linear(x, weights, biases, packed=(columns(weights), columns(biases)))
 
     def columns(parts: tuple[Tensor, ...]) -> np.ndarray | None:
-        return pack_columns(parts) if pack else None  # type: ignore[arg-type]
+        return pack_columns(parts) if pack and isinstance(parts[0], Tensor) else None  # type: ignore[arg-type]
 
     def composed(x: Tensor, *rest: Tensor) -> Tensor:
         return F.concatenate([x @ w + b for w, b in zip(rest[:3], rest[3:], strict=True)], axis=-1)
