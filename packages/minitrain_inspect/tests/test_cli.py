@@ -243,6 +243,20 @@ def test_a_folder_that_the_system_refuses_to_make_is_one_line(here: Path, monkey
     assert refusal("train", "--out", "run", *options(), below=here) == "[Errno 13] Permission denied: 'run'"
 
 
+def test_the_output_folder_is_looked_at_before_the_data_are_read(here: Path) -> None:
+    # Counting a long text takes a while, at the end of which nobody wants to hear this.
+    (here / "file").write_text("", encoding="utf-8")
+    assert "'file' is a file" in refusal("train", "--out", "file", *options("data.source=missing.txt"), below=here)
+
+
+def test_a_message_of_several_lines_becomes_one(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def prepare(config: object) -> None:
+        raise ValueError("the rule;\n  what came")
+
+    monkeypatch.setattr(cli, "prepare", prepare)
+    assert refusal("train", "--out", "run", *options(), below=here) == "the rule; what came"
+
+
 @pytest.mark.parametrize("name", ["missing", "file", "empty"])
 def test_what_is_no_run_is_one_line_that_names_it(here: Path, name: str) -> None:
     (here / "empty").mkdir()
@@ -259,7 +273,7 @@ def test_what_is_no_run_is_one_line_that_names_it(here: Path, name: str) -> None
 def test_a_run_is_resumed_as_it_was_configured(here: Path, finished: Path, more: tuple[str, str]) -> None:
     shutil.copytree(finished, here / "run")
     assert refusal("train", "--resume", "run", *more, below=here) == (
-        "--resume continues a run as it was configured; leave out --config, --set and --out."
+        "--resume continues a run as it was configured; leave out --config, --set, --out and --from-gpt2."
     )
 
 
