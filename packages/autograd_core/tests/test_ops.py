@@ -180,6 +180,20 @@ def packed(label: str, shape: Shape, n_heads: int, **kwargs: Any) -> OpCase:
     return OpCase("self_attention", label, lambda x: F.self_attention(x, n_heads, **kwargs), (shape,))
 
 
+def joined(label: str, weights: int, biases: int, shape: Shape) -> OpCase:
+    widths = (2, 7, 5)[:weights]
+
+    def fn(x: Tensor, *parts: Tensor) -> Tensor:
+        return F.joined_linear(x, parts[:weights], parts[weights:])
+
+    def with_numpy(x: np.ndarray, *parts: np.ndarray) -> np.ndarray:
+        out = x @ np.concatenate(parts[:weights], axis=1)
+        return out + np.concatenate(parts[weights:]) if biases else out
+
+    shapes = (shape, *[(3, width) for width in widths], *[(width,) for width in widths[:biases]])
+    return OpCase("joined_linear", label, fn, shapes, anywhere, with_numpy)
+
+
 def rope_tables(*shape: int) -> tuple[np.ndarray, np.ndarray]:
     angles = np.random.default_rng(1).uniform(-3.0, 3.0, shape)
     return np.cos(angles), np.sin(angles)
@@ -417,6 +431,12 @@ CASES: list[OpCase] = [
         numpy=lambda x, v, w: np.concatenate([x @ v, x @ w], axis=-1),
     ),
     shaped("linear", "no_rows", F.linear, (0, 3), (3, 2), (2,), numpy=lambda x, w, b: np.zeros((0, 2))),
+    joined("two", 2, 0, (5, 3)),
+    joined("three_with_biases", 3, 3, (5, 3)),
+    joined("stack", 3, 3, (2, 5, 3)),
+    joined("vector", 2, 2, (3,)),
+    joined("one", 1, 1, (5, 3)),
+    joined("no_rows", 2, 2, (0, 3)),
     # softmax and losses
     *along_axis("softmax"),
     *along_axis("log_softmax"),

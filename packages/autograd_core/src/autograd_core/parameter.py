@@ -102,5 +102,6 @@ def pack_columns(parameters: Sequence[Parameter]) -> Array:
     for parameter in parameters:
         end = start + parameter.shape[-1]
         parameter._value = packed[..., start:end]
+        parameter._column = start
         start = end
     return packed

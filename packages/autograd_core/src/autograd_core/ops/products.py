@@ -113,10 +113,12 @@ def joined_linear(
 
 def _joined(parts: tuple[Tensor, ...], packed: Array | None) -> Array:
     if packed is not None:
+        column = 0
         for part in parts:
-            if part.value.base is not packed:
+            if part.value.base is not packed or getattr(part, "_column", None) != column:
                 break
-        else:
+            column += part.shape[-1]
+        if column == packed.shape[-1]:
             return packed
     return np.concatenate([part.value for part in parts], axis=-1)
 
