@@ -140,13 +140,15 @@ class MultiHeadAttention(Module):
             )
         if pad_mask is not None:
             pad_mask = _checked_mask(pad_mask, x.shape[:-1])
+        if cache is not None:
+            self._check_use_of_cache(pad_mask)
+        weights, biases = (self.W_q, self.W_k, self.W_v), (self.b_q, self.b_k, self.b_v) if self.bias else ()
+        qkv = F.joined_linear(x, weights, biases, packed=self._packed)  # (B, T, 3D)
+        tables = self._rope_tables(x, position_ids, 0 if cache is None else cache.length)
         if cache is None:
-            weights, biases = (self.W_q, self.W_k, self.W_v), (self.b_q, self.b_k, self.b_v) if self.bias else ()
-            qkv = F.joined_linear(x, weights, biases, packed=self._packed)  # (B, T, 3D)
-            tables = self._rope_tables(x, position_ids, 0)
             heads = F.self_attention(qkv, self.n_heads, causal=self.causal, key_mask=pad_mask, rope=tables)  # (B, T, D)
         else:
-            heads = self._attend_with(cache, x, pad_mask, position_ids)  # (B, T, D)
+            heads = self._attend_with(cache, qkv.value, tables)  # (B, T, D)
         out = F.linear(heads, self.W_o, self.b_o if self.bias else None)
         return out if self.dropout is None else self.dropout(out)
 
@@ -157,14 +159,8 @@ class MultiHeadAttention(Module):
             pack_columns([self.b_q, self.b_k, self.b_v]) if self.bias else None,  # (3D,)
         )
 
-    def _attend_with(
-        self,
-        cache: LayerCache,
-        x: Tensor | npt.NDArray[Any],
-        pad_mask: npt.NDArray[np.bool_] | None,
-        position_ids: npt.NDArray[np.integer[Any]] | None,
-    ) -> Tensor:
-        """Return the joined heads of positions that follow those in `cache`, shape of `x`."""
+    def _check_use_of_cache(self, pad_mask: npt.NDArray[np.bool_] | None) -> None:
+        """Raise where a cache would give other numbers than the whole sequence."""
         if is_grad_enabled():
             raise RuntimeError(
                 "MultiHeadAttention: a cache holds plain numbers, through which no gradient flows; gradients are on. "
@@ -180,20 +176,19 @@ class MultiHeadAttention(Module):
                 "MultiHeadAttention: a cache is for sequences of equal length; got a pad_mask. "
                 "Give sequences without padding, or no cache."
             )
-        biases = (self.b_q, self.b_k, self.b_v) if self.bias else (None, None, None)
-        split = (*x.shape[:-1], self.n_heads, self.d_head)
-        q, k, v = (
-            F.linear(x, weight, bias).value.reshape(split)
-            for weight, bias in zip((self.W_q, self.W_k, self.W_v), biases, strict=True)
-        )  # (B, T, H, K)
-        tables = self._rope_tables(x, position_ids, cache.length)
+
+    def _attend_with(self, cache: LayerCache, qkv: npt.NDArray[Any], tables: Tables | None) -> Tensor:
+        """Return the joined heads (B, T, D) of new positions with `qkv` (B, T, 3D), which see those in `cache` too."""
+        lead, heads, width = qkv.shape[:-1], self.n_heads, self.d_head
+        q_and_k, v = qkv[..., : 2 * self.d_model], qkv[..., 2 * self.d_model :].reshape(*lead, heads, width)
+        q_and_k = q_and_k.reshape(*lead, 2 * heads, width)  # (B, T, 2H, K)
         if tables is not None:
-            turned = rotated(np.concatenate([q, k], axis=-2), tables)  # (B, T, 2H, K)
-            q, k = turned[..., : self.n_heads, :], turned[..., self.n_heads :, :]
-        keys, values = cache.append(k.swapaxes(-3, -2), v.swapaxes(-3, -2))  # (B, H, cache.length, K)
+            q_and_k = rotated(q_and_k, tables)
+        q, k, v = (part.swapaxes(-3, -2) for part in (q_and_k[..., :heads, :], q_and_k[..., heads:, :], v))
+        keys, values = cache.append(k, v)  # (B, H, cache.length, K)
         # A lone query is the last position, which sees every key.
-        heads = F.scaled_dot_product_attention(q.swapaxes(-3, -2), keys, values, causal=x.shape[-2] > 1)
-        return Tensor(heads.value.swapaxes(-3, -2).reshape(x.shape))  # (B, T, D)
+        out = F.scaled_dot_product_attention(q, keys, values, causal=q.shape[-2] > 1)  # (B, H, T, K)
+        return Tensor(out.value.swapaxes(-3, -2).reshape(*lead, self.d_model))
 
     def _rope_tables(
         self, x: Tensor | npt.NDArray[Any], position_ids: npt.NDArray[np.integer[Any]] | None, start: int

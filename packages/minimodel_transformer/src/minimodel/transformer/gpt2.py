@@ -150,7 +150,7 @@ def save_gpt2(model: MiniGPT, folder: str | os.PathLike[str]) -> None:
             )
     parameters = dict(model.named_parameters())
     arrays = {
-        _PREFIX + entry.name: np.concatenate([parameters[part].value for part in entry.parts], axis=-1)
+        _PREFIX + entry.name: np.ascontiguousarray(np.concatenate([parameters[p].value for p in entry.parts], axis=-1))
         for entry in _tensors(config)
     }
     folder = Path(folder)
