@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from minitrain.batches import IGNORED, Batch
+
+from .batches import IGNORED, Batch
 
 __all__ = ["NGram"]
 

@@ -16,10 +16,11 @@ from types import MappingProxyType
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
-from minitrain.batches import TokenSequence
-from minitrain.per_class_loss import REGULAR_VERBS
-from minitrain.tokenizer import BOS_ID, EOS_ID, CharTokenizer
-from minitrain.verb_forms import (
+
+from .batches import TokenSequence
+from .per_class_loss import REGULAR_VERBS
+from .tokenizer import BOS_ID, EOS_ID, CharTokenizer
+from .verb_forms import (
     ENGLISH,
     ENGLISH_PRONOUNS,
     GOING_TO,
