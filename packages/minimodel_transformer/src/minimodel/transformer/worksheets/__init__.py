@@ -7,5 +7,6 @@ Read in this order: `step.py`, `arithmetic.py`, `attention_arithmetic.py`, `digi
 from .example import hand_example
 from .sheet import Worksheet, worksheet
 from .step import Step
+from .words import Language
 
-__all__ = ["Step", "Worksheet", "hand_example", "worksheet"]
+__all__ = ["Language", "Step", "Worksheet", "hand_example", "worksheet"]
