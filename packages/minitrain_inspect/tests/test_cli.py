@@ -272,9 +272,8 @@ def test_what_is_no_run_is_one_line_that_names_it(here: Path, name: str) -> None
 @pytest.mark.parametrize("more", [("--out", "other"), ("--set", "train.steps=9"), ("--config", "x.toml")])
 def test_a_run_is_resumed_as_it_was_configured(here: Path, finished: Path, more: tuple[str, str]) -> None:
     shutil.copytree(finished, here / "run")
-    assert refusal("train", "--resume", "run", *more, below=here).startswith(
-        "--resume continues a run as it was configured; leave out --config, --set, --out and --from-gpt2."
-    )
+    said = refusal("train", "--resume", "run", *more, below=here)
+    assert said.startswith("--resume continues a run as it was configured; leave out --config, --set")
 
 
 @pytest.mark.parametrize(
