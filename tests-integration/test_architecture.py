@@ -97,10 +97,13 @@ def pinned_folders(folder: str) -> set[str]:
 
 
 def declared_libraries(folder: str) -> set[str]:
+    """What the package asks for, in its extras too."""
     pyproject = load_toml(PACKAGES / folder / "pyproject.toml")
     requirements = pyproject["project"].get("dependencies")
     if requirements is None:
         requirements = pyproject["tool"]["hatch"]["metadata"]["hooks"]["custom"]["dependencies"]
+    for extra in pyproject["project"].get("optional-dependencies", {}).values():
+        requirements = [*requirements, *extra]
     return {re.split(r"[^A-Za-z0-9._-]", requirement, maxsplit=1)[0] for requirement in requirements}
 
 
@@ -139,6 +142,21 @@ def test_every_sibling_that_is_imported_is_pinned_directly(folder: str) -> None:
 def test_every_library_that_is_imported_is_declared_and_the_other_way_round(folder: str) -> None:
     imported = imported_libraries(folder)
     assert set(imported) == declared_libraries(folder), [str(item) for item in imported.values()]
+
+
+@each_package
+def test_the_libraries_of_extras_are_imported_only_inside_functions(folder: str) -> None:
+    extras = load_toml(PACKAGES / folder / "pyproject.toml")["project"].get("optional-dependencies", {})
+    optional = {re.split(r"[^A-Za-z0-9._-]", each, maxsplit=1)[0] for extra in extras.values() for each in extra}
+    wrong = [
+        f"{file.relative_to(ROOT)}:{node.lineno}"
+        for file in source_files(folder)
+        for node in ast.parse(file.read_text(encoding="utf-8"), str(file)).body
+        for name in ([alias.name for alias in node.names] if isinstance(node, ast.Import) else [])
+        + ([node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else [])
+        if name.split(".")[0] in optional
+    ]
+    assert not wrong, wrong
 
 
 def test_the_core_needs_numpy_alone() -> None:

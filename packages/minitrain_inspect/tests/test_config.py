@@ -39,7 +39,7 @@ KEYS = {
     "data": {"source", "val_fraction"},
     "model": {
         *("d_model", "n_heads", "n_layers", "d_ff", "context_len"),
-        *("position", "causal", "dropout", "init_gain", "dtype"),
+        *("position", "attention_bias", "causal", "dropout", "init_gain", "ln_eps", "vocab_size", "dtype", "from_gpt2"),
     },
     "train": {
         *("steps", "batch_size", "accumulate", "lr_max", "lr_min", "warmup_steps", "weight_decay", "grad_clip"),

@@ -25,7 +25,7 @@ from .config import RunConfig, load_config
 from .dashboard import write_dashboard
 from .evaluation import written
 from .loop import Row
-from .run import check_out, execute, load_run, prepare, recorded_threads
+from .run import check_out, execute, load_gpt2_folder, load_run, prepare, recorded_threads
 from .tokenizer import BOS_ID
 
 UNUSABLE, NON_FINITE, INTERRUPTED, TERMINATED = 2, 3, 130, 143
@@ -45,16 +45,24 @@ def main() -> None:
 @click.option("--config", "config_file", type=click.Path(path_type=Path), help="TOML file of settings.")
 @click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="One setting, as train.steps=500; repeatable.")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder to write; new or empty. [default: runs/DATE-TIME]")
+@click.option("--from-gpt2", type=click.Path(path_type=Path), help="GPT-2 folder to start from; needs a text source.")
 @click.option("--resume", "resumed", type=click.Path(path_type=Path), help="Run folder to continue.")
 @click.option("--threads", type=click.IntRange(min=1), help="BLAS threads. [default: 1; with --resume, as before]")
 def train_command(
-    config_file: Path | None, sets: tuple[str, ...], out: Path | None, resumed: Path | None, threads: int | None
+    config_file: Path | None,
+    sets: tuple[str, ...],
+    out: Path | None,
+    from_gpt2: Path | None,
+    resumed: Path | None,
+    threads: int | None,
 ) -> None:
     """Train a model and leave a run folder with log, dashboard, results and weights."""
     with _refusals(), _signals():
         if resumed is not None:
-            if config_file is not None or sets or out is not None:
-                raise ValueError("--resume continues a run as it was configured; leave out --config, --set and --out.")
+            if config_file is not None or sets or out is not None or from_gpt2 is not None:
+                raise ValueError(
+                    "--resume continues a run as it was configured; leave out --config, --set, --out and --from-gpt2."
+                )
             folder = resumed
             if not (folder / "config.toml").is_file():
                 raise ValueError(f"--resume: a run folder must hold config.toml; {str(folder)!r} does not.")
@@ -62,7 +70,7 @@ def train_command(
             threads = threads or recorded_threads(folder)
         else:
             folder = out if out is not None else Path("runs") / datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
-            config = load_config(config_file, sets)
+            config = load_config(config_file, sets, from_gpt2=None if from_gpt2 is None else str(from_gpt2))
             check_out(folder)
         threads = threads or 1
         with threadpool_limits(threads):
@@ -95,7 +103,8 @@ def dashboard_command(run: Path, language: str) -> None:
 
 
 @main.command("sample")
-@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("run", type=click.Path(path_type=Path), required=False)
+@click.option("--gpt2", type=click.Path(path_type=Path), help="GPT-2 folder to sample from in the place of a run.")
 @click.option("--prompt", required=True, help='Text to continue, as "es:yo trabajo / en:".')
 @click.option("--tokens", type=click.IntRange(min=0), help="New tokens at most. [default: to the context's end]")
 @click.option("--temperature", type=click.FloatRange(min=0.0), default=0.0, show_default=True, help="0 is greedy.")
@@ -103,7 +112,8 @@ def dashboard_command(run: Path, language: str) -> None:
 @click.option("--top-p", type=click.FloatRange(min=0.0, max=1.0, min_open=True), help="Only the likeliest mass P.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 def sample_command(
-    run: Path,
+    run: Path | None,
+    gpt2: Path | None,
     prompt: str,
     tokens: int | None,
     temperature: float,
@@ -111,17 +121,24 @@ def sample_command(
     top_p: float | None,
     seed: int,
 ) -> None:
-    """Continue PROMPT with the model of RUN and print prompt and continuation."""
+    """Continue PROMPT with the model of RUN, or of a GPT-2 folder, and print prompt and continuation."""
     with _refusals(), threadpool_limits(1):
-        config, model, tokenizer = load_run(run)
-        encoded = tokenizer.encode(prompt)
-        # Verb lines begin with <bos>; a text is one long stream and has none.
-        ids = np.concatenate([[BOS_ID], encoded]) if config.data.source == "verbs" else encoded
-        room = config.model.context_len - len(ids) if tokens is None else tokens
+        if (run is None) == (gpt2 is None):
+            raise ValueError("sample needs a model: name a RUN folder or give --gpt2 FOLDER, one of the two.")
+        start: list[int] = []
+        if run is not None:
+            config, model, tokenizer = load_run(run)
+            # Verb lines begin with <bos>; a text is one long stream and has none.
+            start = [BOS_ID] if config.data.source == "verbs" else []
+        else:
+            assert gpt2 is not None
+            model, tokenizer = load_gpt2_folder(gpt2)
+        ids = np.concatenate([np.array(start, dtype=np.int64), tokenizer.encode(prompt)])
+        context_len = model.config.context_len
+        room = context_len - len(ids) if tokens is None else tokens
         if len(ids) == 0 or room < 0:
             raise ValueError(
-                f"--prompt: must have at least one and, without --tokens, at most {config.model.context_len} tokens; "
-                f"got {len(ids)}."
+                f"--prompt: must have at least one and, without --tokens, at most {context_len} tokens; got {len(ids)}."
             )
         new = model.generate(
             ids, room, temperature=temperature, top_k=top_k, top_p=top_p, rng=np.random.default_rng(seed)

@@ -15,10 +15,26 @@ from pathlib import Path
 from typing import Any, Literal
 
 import tomli_w
+from minimodel.transformer.gpt2_config import read_config
 
 from .config_fields import ConfigError, check_fields, choice, flag, integer, number, shown, text
 
-__all__ = ["ConfigError", "DataConfig", "InspectConfig", "ModelConfig", "RunConfig", "TrainConfig", "load_config"]
+__all__ = [
+    "ConfigError",
+    "DataConfig",
+    "GPT2_KEYS",
+    "InspectConfig",
+    "ModelConfig",
+    "RunConfig",
+    "TrainConfig",
+    "load_config",
+]
+
+GPT2_KEYS = (
+    *("d_model", "n_heads", "n_layers", "d_ff", "context_len"),
+    *("position", "attention_bias", "causal", "ln_eps", "vocab_size"),
+)
+"""Keys of `model` that a GPT-2 folder decides, by the names they have in MiniGPTConfig too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,13 +68,22 @@ class ModelConfig:
         Longest sequence, in tokens. The longest verb line has 52.
     position : "rope" or "learned"
         Rotary positions (the width of a head must be even) or a learned table.
+    attention_bias : bool
+        Biases on the projections of attention.
     causal : bool
         Whether a position sees only itself and earlier ones.
     dropout : float
         Fraction dropped while training.
     init_gain : float
         Multiplies every drawn weight.
+    ln_eps : float
+        Of LayerNorm.
+    vocab_size : int
+        Ids of the model. 0: those of the data, at least 64.
     dtype : "float32" or "float64"
+    from_gpt2 : str
+        Folder of a GPT-2 whose weights and tokeniser the run starts from, relative to the working directory; empty for
+        none. Sizes and switches that are not given are then the folder's.
     """
 
     d_model: int = integer(64, least=1)
@@ -67,10 +92,14 @@ class ModelConfig:
     d_ff: int = integer(256, least=1)
     context_len: int = integer(64, least=1)
     position: Literal["rope", "learned"] = choice("rope", "rope", "learned")
+    attention_bias: bool = flag(False)
     causal: bool = flag(True)
     dropout: float = number(0.0, "of at least 0 and below 1", lambda x: 0.0 <= x < 1.0)
     init_gain: float = number(1.0, "of at least 0, finite", lambda x: 0.0 <= x < math.inf)
+    ln_eps: float = number(1e-5, "above 0 and below 1", lambda x: 0.0 < x < 1.0)
+    vocab_size: int = integer(0, least=0)
     dtype: Literal["float32", "float64"] = choice("float32", "float32", "float64")
+    from_gpt2: str = text("", "text: the path of a GPT-2 folder, or empty")
 
     def __post_init__(self) -> None:
         check_fields(self, "model")
@@ -195,7 +224,7 @@ _SECTIONS: dict[str, type[Any]] = {
 }
 
 
-def load_config(path: str | Path | None = None, sets: Sequence[str] = ()) -> RunConfig:
+def load_config(path: str | Path | None = None, sets: Sequence[str] = (), *, from_gpt2: str | None = None) -> RunConfig:
     """Return the configuration of a TOML file and of settings, the later ones winning.
 
     Parameters
@@ -203,19 +232,40 @@ def load_config(path: str | Path | None = None, sets: Sequence[str] = ()) -> Run
     path : path of a TOML file, or None for the defaults
     sets : sequence of str
         Each `section.key=value`. The value is read as TOML, and as text if it is not TOML.
+    from_gpt2 : str, optional
+        `model.from_gpt2` as it is, which wins over both.
 
     Raises
     ------
     ConfigError
         In one line: a file that cannot be read, an unknown key (with the nearest known one), a wrong type, a value
-        out of range, values that do not go together.
+        out of range, values that do not go together, sizes to be taken from a folder that is no GPT-2.
     """
     values: dict[str, dict[str, Any]] = {section: {} for section in _SECTIONS}
     for key, value in _from_file(path) if path is not None else ():
         _put(values, key, value)
     for setting in sets:
         _put(values, *_from_setting(setting))
+    if from_gpt2 is not None:
+        _put(values, "model.from_gpt2", from_gpt2)
+    _fill_from_gpt2(values["model"])
     return RunConfig(**{section: kind(**values[section]) for section, kind in _SECTIONS.items()})
+
+
+def _fill_from_gpt2(model: dict[str, Any]) -> None:
+    """Enter the sizes of the folder that `from_gpt2` names, where they are not given."""
+    folder = model.get("from_gpt2")
+    if not isinstance(folder, str) or not folder or all(key in model for key in GPT2_KEYS):
+        return
+    try:
+        sizes = read_config(Path(folder) / "config.json", dtype="float32", dropout=0.0)
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise ConfigError(f"model.from_gpt2 must be a folder with config.json; {folder!r}: {reason}.") from error
+    except ValueError as error:
+        raise ConfigError(f"model.from_gpt2: {error}") from error
+    for key in GPT2_KEYS:
+        model.setdefault(key, getattr(sizes, key))
 
 
 def _from_file(path: str | Path) -> Iterable[tuple[str, object]]:

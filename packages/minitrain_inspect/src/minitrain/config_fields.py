@@ -74,10 +74,10 @@ def choice(default: str, *options: str) -> Any:
 
 
 def text(default: str, allowed: str) -> Any:
-    """Return a field for text that is not empty and that UTF-8 can hold."""
+    """Return a field for text that UTF-8 can hold; empty only if the default is."""
 
     def accept(value: object) -> str | None:
-        if not isinstance(value, str) or not value or "\0" in value:
+        if not isinstance(value, str) or "\0" in value or (default and not value):
             return None
         # A lone surrogate: a byte of the command line that was not text.
         return None if any("\ud800" <= character <= "\udfff" for character in value) else value

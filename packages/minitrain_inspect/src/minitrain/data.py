@@ -14,7 +14,7 @@ from .batches import (
 from .config import RunConfig
 from .ngram import NGram
 from .text_file import text_corpus
-from .tokenizer import PAD_ID, CharTokenizer
+from .tokenizer import PAD_ID, Tokenizer
 from .verbs import VerbCorpus, encode_example, verb_corpus
 
 NGRAM_ORDER = 5
@@ -30,7 +30,7 @@ class Data:
 
     Attributes
     ----------
-    tokenizer : CharTokenizer
+    tokenizer : Tokenizer
     train : PaddedBatches or WindowBatches
         Endless, seeded.
     validation : list of Batch
@@ -41,24 +41,35 @@ class Data:
         Of the verb preset: what held-out forms are completed from.
     """
 
-    tokenizer: CharTokenizer
+    tokenizer: Tokenizer
     train: PaddedBatches | WindowBatches
     validation: list[Batch]
     ngram_loss: float
     corpus: VerbCorpus | None
 
 
-def load_data(config: RunConfig) -> Data:
+def load_data(config: RunConfig, tokenizer: Tokenizer | None = None) -> Data:
     """Read, split and encode the source that `config` names, and fit the baseline on its training part.
+
+    Parameters
+    ----------
+    config : RunConfig
+    tokenizer : Tokenizer, optional
+        Of a model trained before, for text files; by default one is made of the data's characters.
 
     Raises
     ------
     ValueError, OSError
         If the source is unusable; the message is one line that names it.
     """
-    if config.data.source == "verbs":
-        return _verbs(config)
-    return _text(config)
+    if config.data.source != "verbs":
+        return _text(config, tokenizer)
+    if tokenizer is not None:
+        raise ValueError(
+            'data.source must be a text file with model.from_gpt2; got "verbs", whose lines need tokens of their own. '
+            "Name one with --set data.source=FILE."
+        )
+    return _verbs(config)
 
 
 def _verbs(config: RunConfig) -> Data:
@@ -77,9 +88,9 @@ def _verbs(config: RunConfig) -> Data:
     return Data(tokenizer, batches, validation, baseline.nats(validation), corpus)
 
 
-def _text(config: RunConfig) -> Data:
+def _text(config: RunConfig, tokenizer: Tokenizer | None) -> Data:
     context_len = config.model.context_len
-    corpus = text_corpus(config.data.source, config.data.val_fraction, context_len)
+    corpus = text_corpus(config.data.source, config.data.val_fraction, context_len, tokenizer)
     validation = evaluation_windows(corpus.validation, context_len, _VALIDATION_BATCH)
     baseline = NGram(NGRAM_ORDER, vocab_size=corpus.tokenizer.vocab_size).fit([corpus.train])
     batches = WindowBatches(corpus.train, context_len, config.train.batch_size, seed=config.train.seed)

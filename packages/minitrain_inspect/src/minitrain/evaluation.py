@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from minimodel.transformer import MiniGPT
 
-from .tokenizer import BOS_ID, EOS_ID, UNK_ID, CharTokenizer
+from .tokenizer import BOS_ID, SPECIAL_TOKENS, UNK_ID, CharTokenizer, Tokenizer
 from .verbs import Example, admissible_answers
 
 
@@ -26,15 +26,17 @@ class Completion:
         return self.answer in admissible_answers(self.example.source)
 
 
-def written(tokenizer: CharTokenizer, ids: npt.NDArray[np.integer]) -> str:
-    """Text of generated `ids`, shape (T,), up to the first `<eos>`.
+def written(tokenizer: Tokenizer, ids: npt.NDArray[np.integer]) -> str:
+    """Text of generated `ids`, shape (T,), up to the first that ends a text.
 
     Reserved tokens are written out, so that an answer with one in it does not pass for one without. A model may have
     more ids than the tokenizer: one that stands for nothing is written as `<unk>`.
     """
-    ends = np.flatnonzero(ids == EOS_ID)
+    ends = np.flatnonzero(ids == tokenizer.end_id)
     kept = ids[: ends[0]] if ends.size else ids
-    return tokenizer.decode(np.where(kept < tokenizer.vocab_size, kept, UNK_ID), show_special=True)
+    first, *others = np.split(kept, np.flatnonzero(kept >= tokenizer.vocab_size))
+    runs = [first, *(run[1:] for run in others)]  # what stands between ids without a token
+    return SPECIAL_TOKENS[UNK_ID].join(tokenizer.decode(run, show_special=True) for run in runs)
 
 
 def complete(model: MiniGPT, tokenizer: CharTokenizer, prompts: Sequence[str]) -> list[str]:

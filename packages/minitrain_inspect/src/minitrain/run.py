@@ -17,18 +17,20 @@ from typing import Any
 import numpy as np
 from autograd_core.files import write_atomic
 from autograd_core.optim import AdamW, WarmupCosine, decay_groups
-from minimodel.transformer import MiniGPT, MiniGPTConfig, load_weights, save_weights
+from minimodel.transformer import MiniGPT, MiniGPTConfig, load_gpt2, load_weights, save_weights
 
 from .checkpoint import Resumable, load_checkpoint, save_checkpoint
-from .config import RunConfig, load_config
+from .config import GPT2_KEYS, RunConfig, load_config
 from .dashboard import write_dashboard
 from .data import Data, load_data
 from .evaluation import completions, exact_shares
+from .gpt2_tokenizer import folder_tokenizer
 from .inspect import Inspector
 from .log import LogWriter
 from .loop import Progress, Row, TrainResult, evaluate, train
 from .manifest import build_manifest, write_manifest
-from .tokenizer import CharTokenizer
+from .tokenizer import Tokenizer
+from .tokenizer_file import load_tokenizer
 
 RESULTS_SCHEMA = 1
 
@@ -54,24 +56,48 @@ def prepare(config: RunConfig) -> Prepared:
     ValueError, OSError
         One line that names what is unusable.
     """
+    rng = np.random.default_rng(config.train.seed)
+    if config.model.from_gpt2:
+        model, tokenizer = _from_gpt2(config, rng)
+        return Prepared(config, load_data(config, tokenizer), model)
     data = load_data(config)
-    model = MiniGPT(_model_config(config, data.tokenizer), rng=np.random.default_rng(config.train.seed))
-    return Prepared(config, data, model)
+    return Prepared(config, data, MiniGPT(_model_config(config, data.tokenizer), rng=rng))
 
 
-def _model_config(config: RunConfig, tokenizer: CharTokenizer) -> MiniGPTConfig:
+def _from_gpt2(config: RunConfig, rng: np.random.Generator) -> tuple[MiniGPT, Tokenizer]:
+    """Model and tokeniser of the folder, which must be what the configuration says."""
     sizes = config.model
+    model, tokenizer = load_gpt2_folder(Path(sizes.from_gpt2), dtype=sizes.dtype, dropout=sizes.dropout, rng=rng)
+    for key in (*GPT2_KEYS, "init_gain"):
+        given, found = getattr(sizes, key), getattr(model.config, key)
+        if given != found:
+            raise ValueError(
+                f"model.{key} must be {found!r}, as the GPT-2 folder {sizes.from_gpt2!r} has it; got {given!r}. "
+                "Leave it out."
+            )
+    return model, tokenizer
+
+
+def _model_config(config: RunConfig, tokenizer: Tokenizer) -> MiniGPTConfig:
+    sizes = config.model
+    if 0 < sizes.vocab_size < tokenizer.vocab_size:
+        raise ValueError(
+            f"model.vocab_size must be at least the {tokenizer.vocab_size} ids of the tokeniser; "
+            f"got {sizes.vocab_size}. Leave it out."
+        )
     return MiniGPTConfig(
         d_model=sizes.d_model,
         n_heads=sizes.n_heads,
         n_layers=sizes.n_layers,
         d_ff=sizes.d_ff,
-        vocab_size=max(_LEAST_VOCABULARY, tokenizer.vocab_size),
+        vocab_size=sizes.vocab_size or max(_LEAST_VOCABULARY, tokenizer.vocab_size),
         context_len=sizes.context_len,
         position=sizes.position,
+        attention_bias=sizes.attention_bias,
         causal=sizes.causal,
         dropout=sizes.dropout,
         init_gain=sizes.init_gain,
+        ln_eps=sizes.ln_eps,
         dtype=sizes.dtype,
     )
 
@@ -221,7 +247,7 @@ def _leave_readable(prepared: Prepared, out: Path, at: Progress, *, finished: bo
     if reason:
         results["stopped"] = reason
     if finished and data.corpus is not None:
-        results["held_out_exact"] = exact_shares(completions(model, data.tokenizer, data.corpus.validation))
+        results["held_out_exact"] = exact_shares(completions(model, data.corpus.tokenizer, data.corpus.validation))
     results["train_seconds"] = at.elapsed_seconds
     write_atomic(out / "results.json", json.dumps(results, indent=2, allow_nan=False) + "\n")
     write_dashboard(out)
@@ -240,7 +266,7 @@ def recorded_threads(run: Path) -> int | None:
     return threads if isinstance(threads, int) and threads >= 1 else None
 
 
-def load_run(run: Path) -> tuple[RunConfig, MiniGPT, CharTokenizer]:
+def load_run(run: Path) -> tuple[RunConfig, MiniGPT, Tokenizer]:
     """Configuration, model with its last saved weights, and tokeniser of a run folder.
 
     Raises
@@ -255,7 +281,27 @@ def load_run(run: Path) -> tuple[RunConfig, MiniGPT, CharTokenizer]:
             "Name a folder that minitrain train wrote."
         )
     config = load_config(run / "config.toml", ())
-    tokenizer = CharTokenizer.load(run / "checkpoint" / "tokenizer.json")
+    tokenizer = load_tokenizer(run / "checkpoint" / "tokenizer.json")
     model = MiniGPT(_model_config(config, tokenizer), rng=np.random.default_rng(0))
     load_weights(model, weights)
     return config, model, tokenizer
+
+
+def load_gpt2_folder(
+    folder: Path, *, dtype: str = "float32", dropout: float = 0.0, rng: np.random.Generator | None = None
+) -> tuple[MiniGPT, Tokenizer]:
+    """Model and tokeniser of a GPT-2 folder; the other arguments as in `load_gpt2`.
+
+    Raises
+    ------
+    ValueError, OSError
+        If the folder holds no GPT-2 or no tokeniser, or the two do not belong together.
+    """
+    model = load_gpt2(folder, dtype=dtype, dropout=dropout, rng=rng)
+    tokenizer = folder_tokenizer(folder)
+    if tokenizer.vocab_size > model.config.vocab_size:
+        raise ValueError(
+            f"a GPT-2 folder's tokeniser must have no more ids than its model; {str(folder)!r} has "
+            f"{tokenizer.vocab_size} for {model.config.vocab_size}. Put the files of one model together."
+        )
+    return model, tokenizer

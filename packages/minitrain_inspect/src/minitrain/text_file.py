@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from minitrain.tokenizer import UNK_ID, CharTokenizer
+
+from .tokenizer import UNK_ID, CharTokenizer, Tokenizer
 
 __all__ = ["TextCorpus", "read_text", "text_corpus"]
 
@@ -25,17 +27,14 @@ DOS_END_OF_FILE = "\x1a"
 class TextCorpus:
     """A text on both sides of the cut, as ids of one tokeniser."""
 
-    tokenizer: CharTokenizer
-    """Over the characters of the training part: a model knows no others."""
+    tokenizer: Tokenizer
+    """The one that was given, or one over the characters of the training part: a model knows no others."""
     train: npt.NDArray[np.int64]
     """Ids of the training part, shape (N_train,)."""
     validation: npt.NDArray[np.int64]
-    """Ids of the validation part, shape (N_val,); characters that training never showed are `<unk>`."""
-
-    @property
-    def unknown(self) -> int:
-        """Number of validation characters that became `<unk>`."""
-        return int(np.count_nonzero(self.validation == UNK_ID))
+    """Ids of the validation part, shape (N_val,)."""
+    unknown: int
+    """Number of validation characters that training never showed, and that became `<unk>`."""
 
 
 def read_text(path: str | os.PathLike[str]) -> str:
@@ -73,7 +72,9 @@ def read_text(path: str | os.PathLike[str]) -> str:
     return text.removesuffix(DOS_END_OF_FILE).replace("\r\n", "\n").replace("\r", "\n")
 
 
-def text_corpus(path: str | os.PathLike[str], val_fraction: float, context_len: int) -> TextCorpus:
+def text_corpus(
+    path: str | os.PathLike[str], val_fraction: float, context_len: int, tokenizer: Tokenizer | None = None
+) -> TextCorpus:
     """The file at `path` with its last `val_fraction` of characters as validation.
 
     Parameters
@@ -81,26 +82,42 @@ def text_corpus(path: str | os.PathLike[str], val_fraction: float, context_len: 
     path : path
     val_fraction : float, in (0, 1)
     context_len : int
-        Window of the model: each part must hold one window and the character after it.
+        Window of the model: each part must hold one window and the token after it.
+    tokenizer : Tokenizer, optional
+        By default one token a character. Each part is encoded on its own.
 
     Raises
     ------
     OSError, ValueError
-        As `read_text`; also if `val_fraction` is out of range or a part is too short, naming the lengths.
+        As `read_text`; also if `val_fraction` is out of range, a part is too short, naming the lengths, or the
+        tokeniser given cannot write the text.
     """
     if not (math.isfinite(val_fraction) and 0 < val_fraction < 1):
         raise ValueError(f"val_fraction must be above 0 and below 1; got {val_fraction}. Use 0.1.")
     text = read_text(path)
     cut = len(text) - round(val_fraction * len(text))
-    parts = {"training": text[:cut], "validation": text[cut:]}
-    for name, part in parts.items():
-        if len(part) <= context_len:
+    training, validation = text[:cut], text[cut:]
+    if tokenizer is None:
+        # Before the alphabet is made, which an empty part does not have.
+        _require_length(
+            path, text, context_len, "characters", {"training": len(training), "validation": len(validation)}
+        )
+        characters = CharTokenizer.from_text(training)
+        ids = characters.encode(validation, unknown="unk")
+        return TextCorpus(characters, characters.encode(training), ids, int(np.count_nonzero(ids == UNK_ID)))
+    encoded = {"training": tokenizer.encode(training), "validation": tokenizer.encode(validation)}
+    _require_length(path, text, context_len, "tokens", {name: len(ids) for name, ids in encoded.items()})
+    return TextCorpus(tokenizer, encoded["training"], encoded["validation"], 0)
+
+
+def _require_length(
+    path: str | os.PathLike[str], text: str, context_len: int, unit: str, lengths: Mapping[str, int]
+) -> None:
+    """Raise unless each part holds a window and the token after it."""
+    for name, length in lengths.items():
+        if length <= context_len:
             raise ValueError(
-                f"each part of a text file must have more characters than context_len {context_len}; "
-                f"{os.fspath(path)!r} of {len(text)} leaves {len(part)} for {name}. "
+                f"each part of a text file must have more {unit} than context_len {context_len}; "
+                f"{os.fspath(path)!r} of {len(text)} leaves {length} for {name}. "
                 "Use a longer file, a smaller context_len or another val_fraction."
             )
-    tokenizer = CharTokenizer.from_text(parts["training"])
-    return TextCorpus(
-        tokenizer, tokenizer.encode(parts["training"]), tokenizer.encode(parts["validation"], unknown="unk")
-    )

@@ -11,13 +11,13 @@ import os
 import unicodedata
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 from autograd_core.files import write_atomic
 
-__all__ = ["BOS_ID", "EOS_ID", "PAD_ID", "SPECIAL_TOKENS", "UNK_ID", "CharTokenizer"]
+__all__ = ["BOS_ID", "EOS_ID", "PAD_ID", "SPECIAL_TOKENS", "UNK_ID", "CharTokenizer", "Tokenizer"]
 
 SPECIAL_TOKENS = ("<pad>", "<bos>", "<eos>", "<unk>")
 """The reserved tokens; their ids are their places."""
@@ -26,6 +26,27 @@ PAD_ID, BOS_ID, EOS_ID, UNK_ID = range(4)
 
 SCHEMA = 1
 """Version of the JSON form."""
+
+
+class Tokenizer(Protocol):
+    """What data, sampling and the run folder ask of a tokeniser."""
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of ids: all are in [0, vocab_size)."""
+
+    @property
+    def end_id(self) -> int | None:
+        """The id that ends a text, None if there is none."""
+
+    def encode(self, text: str) -> npt.NDArray[np.int64]:
+        """Ids of `text`, shape (number of tokens,); ValueError if it cannot be written in them."""
+
+    def decode(self, ids: Iterable[int] | npt.NDArray[np.integer], *, show_special: bool = False) -> str:
+        """Text of `ids`."""
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write it for `tokenizer_file.load_tokenizer`."""
 
 
 class CharTokenizer:
@@ -49,6 +70,8 @@ class CharTokenizer:
     >>> tokenizer.decode([1, 5, 4, 6, 2])
     'ban'
     """
+
+    end_id: int | None = EOS_ID
 
     def __init__(self, alphabet: str) -> None:
         ids: dict[str, int] = {}
