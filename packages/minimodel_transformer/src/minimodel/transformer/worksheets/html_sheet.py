@@ -124,7 +124,7 @@ def _figure(item: Shown, prefix: str, line: Line | None = None) -> str:
             shown.append(f"<td{heated}>{_signed(text)}</td>")
         rows.append(f'<tr><th scope="row">{escape(label)}</th>{"".join(shown)}</tr>')
     kind = "given" if line is None else "result" if weights is None else "result heat"
-    kind += " dense" if len(table.columns) > _ROOMY and weights is None else ""
+    kind += " dense" if len(table.columns) > _ROOMY else ""
     prefixed = f"<span>{escape(prefix)}</span> " if prefix else ""
     return (
         f'<figure class="{kind}"><figcaption>{prefixed}{mathml(item.symbol)} <code>{escape(item.name)}</code> '
