@@ -118,7 +118,7 @@ def test_what_is_given_is_not_adjusted() -> None:
     assert load_config(None, ["train.warmup_steps=0"]).train.warmup_steps == 0
     message = refused("train.steps=20", "train.warmup_steps=21")
     assert message == "train.warmup_steps must be at most train.steps; got 21 for 20 steps."
-    assert refused("train.lr_min=2e-3") == "train.lr_min must be at most train.lr_max; got 0.002 above 0.001."
+    assert refused("train.lr_min=4e-3") == "train.lr_min must be at most train.lr_max; got 0.004 above 0.003."
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ def test_a_run_leaves_these_files_and_no_others(finished: Path) -> None:
 def test_the_configuration_in_the_folder_is_the_resolved_one(finished: Path) -> None:
     config = load_config(None, TINY)
     assert load_config(finished / "config.toml") == config
-    assert "lr_max = 0.001" in (finished / "config.toml").read_text("utf-8")
+    assert "lr_max = 0.003" in (finished / "config.toml").read_text("utf-8")
     manifest = json.loads((finished / "manifest.json").read_text("utf-8"))
     assert manifest["config"] == json.loads(json.dumps(config.to_dict()))
     assert manifest["seed"] == 0

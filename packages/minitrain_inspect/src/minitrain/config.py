@@ -94,7 +94,7 @@ class ModelConfig:
     position: Literal["rope", "learned"] = choice("rope", "rope", "learned")
     attention_bias: bool = flag(False)
     causal: bool = flag(True)
-    dropout: float = number(0.0, "of at least 0 and below 1", lambda x: 0.0 <= x < 1.0)
+    dropout: float = number(0.1, "of at least 0 and below 1", lambda x: 0.0 <= x < 1.0)
     init_gain: float = number(1.0, "of at least 0, finite", lambda x: 0.0 <= x < math.inf)
     ln_eps: float = number(1e-5, "above 0 and below 1", lambda x: 0.0 < x < 1.0)
     vocab_size: int = integer(0, least=0)
@@ -146,13 +146,13 @@ class TrainConfig:
         Steps between rows of the log, validations, checkpoints.
     """
 
-    steps: int = integer(3000, least=1)
-    batch_size: int = integer(16, least=1)
+    steps: int = integer(4000, least=1)
+    batch_size: int = integer(32, least=1)
     accumulate: int = integer(1, least=1)
-    lr_max: float = number(1e-3, "above 0, finite", lambda x: 0.0 < x < math.inf)
+    lr_max: float = number(3e-3, "above 0, finite", lambda x: 0.0 < x < math.inf)
     lr_min: float = number(_final_rate, "of at least 0, finite", lambda x: 0.0 <= x < math.inf)
     warmup_steps: int = integer(_short_warmup, least=0)
-    weight_decay: float = number(0.05, "of at least 0, finite", lambda x: 0.0 <= x < math.inf)
+    weight_decay: float = number(0.3, "of at least 0, finite", lambda x: 0.0 <= x < math.inf)
     grad_clip: float = number(1.0, "above 0 (inf switches clipping off)", lambda x: x > 0.0)
     seed: int = integer(0, least=0, most=2**63 - 1)
     log_every: int = integer(10, least=1)
