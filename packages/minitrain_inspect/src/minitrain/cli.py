@@ -1,4 +1,4 @@
-"""The `minitrain` command: a thin caller of `run`, `dashboard` and `evaluation`.
+"""The `minitrain` command: a thin caller of `run`, `dashboard`, `evaluation` and `prompt_worksheet`.
 
 Exit status: 0 done, 2 unusable input with nothing written, 3 stopped by non-finite values, 130 and 143 after signals.
 """
@@ -17,6 +17,10 @@ from typing import Any, NoReturn
 
 import click
 import numpy as np
+import numpy.typing as npt
+from autograd_core.files import write_atomic
+from minimodel.transformer import MiniGPT, worksheet
+from minimodel.transformer.worksheets import Language, hand_example
 from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
@@ -25,8 +29,9 @@ from .config import RunConfig, load_config
 from .dashboard import write_dashboard
 from .evaluation import written
 from .loop import Row
+from .prompt_worksheet import prompt_worksheet
 from .run import check_out, execute, load_gpt2_folder, load_run, prepare, recorded_threads
-from .tokenizer import BOS_ID
+from .tokenizer import BOS_ID, Tokenizer
 
 UNUSABLE, NON_FINITE, INTERRUPTED, TERMINATED = 2, 3, 130, 143
 
@@ -125,15 +130,7 @@ def sample_command(
     with _refusals(), threadpool_limits(1):
         if (run is None) == (gpt2 is None):
             raise ValueError("sample needs a model: name a RUN folder or give --gpt2 FOLDER, one of the two.")
-        start: list[int] = []
-        if run is not None:
-            config, model, tokenizer = load_run(run)
-            # Verb lines begin with <bos>; a text is one long stream and has none.
-            start = [BOS_ID] if config.data.source == "verbs" else []
-        else:
-            assert gpt2 is not None
-            model, tokenizer = load_gpt2_folder(gpt2)
-        ids = np.concatenate([np.array(start, dtype=np.int64), tokenizer.encode(prompt)])
+        model, tokenizer, ids = _prompted(run, gpt2, prompt)
         context_len = model.config.context_len
         room = context_len - len(ids) if tokens is None else tokens
         if len(ids) == 0 or room < 0:
@@ -144,6 +141,54 @@ def sample_command(
             ids, room, temperature=temperature, top_k=top_k, top_p=top_p, rng=np.random.default_rng(seed)
         )[len(ids) :]
         click.echo(prompt + written(tokenizer, new))
+
+
+@main.command("worksheet")
+@click.argument("run", type=click.Path(path_type=Path), required=False)
+@click.option("--gpt2", type=click.Path(path_type=Path), help="GPT-2 folder in the place of a run.")
+@click.option("--prompt", help="Text that the model reads; at most 24 tokens fit.")
+@click.option("--block", type=int, help="Which block of the model, counted from 0. [default: 0]")
+@click.option("--language", type=click.Choice(["en", "es"]), default="en", show_default=True)
+@click.option("--html", "page", type=click.Path(path_type=Path), help="File to write a page into. [default: Markdown]")
+def worksheet_command(
+    run: Path | None, gpt2: Path | None, prompt: str | None, block: int | None, language: Language, page: Path | None
+) -> None:
+    """Work one block out as on paper: every number of a forward pass.
+
+    With RUN or --gpt2, a block of that model on PROMPT; else a small example, the one that is worked out by hand.
+    Markdown goes to standard output; --html writes a page and prints where it is.
+    """
+    with _refusals(), threadpool_limits(1):
+        if run is not None and gpt2 is not None:
+            raise ValueError("worksheet takes one model: name a RUN folder or give --gpt2 FOLDER, not both.")
+        if run is None and gpt2 is None:
+            if prompt is not None or block is not None:
+                raise ValueError("--prompt and --block belong to a model: name a RUN folder or give --gpt2 FOLDER.")
+            sheet = worksheet(*hand_example(), language=language)
+        else:
+            if prompt is None:
+                raise ValueError("--prompt: a model's worksheet needs a text to read; got none.")
+            sheet = prompt_worksheet(*_prompted(run, gpt2, prompt), block=block or 0, language=language)
+        if page is None:
+            click.echo(sheet.markdown(), nl=False)
+        else:
+            write_atomic(page, sheet.html())
+            click.echo(page.resolve().as_uri())
+
+
+def _prompted(
+    run: Path | None, gpt2: Path | None, prompt: str
+) -> tuple[MiniGPT, Tokenizer, npt.NDArray[np.integer[Any]]]:
+    """Model and tokeniser of one of the two folders, and the prompt's ids, shape (T,), as that model reads them."""
+    start: list[int] = []
+    if run is not None:
+        config, model, tokenizer = load_run(run)
+        # Verb lines begin with <bos>; a text is one long stream and has none.
+        start = [BOS_ID] if config.data.source == "verbs" else []
+    else:
+        assert gpt2 is not None
+        model, tokenizer = load_gpt2_folder(gpt2)
+    return model, tokenizer, np.concatenate([np.array(start, dtype=np.int64), tokenizer.encode(prompt)])
 
 
 @contextmanager
