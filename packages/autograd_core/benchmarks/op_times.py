@@ -25,7 +25,6 @@ HAND: dict[str, Key] = {
     "_attend": ("self_attention", "forward"),
     "_attend_vjp": ("self_attention", "backward"),
     "_gelu": ("gelu", "forward"),
-    "_one_plus_exp": ("gelu", "forward"),
     "_loss": ("cross_entropy", "forward"),
     "_forward": ("the rest", "forward"),
     "_backward": ("the rest", "backward"),
@@ -68,7 +67,7 @@ class Clock:
 def profile(name: str, contestant: Any, run: Callable[[], Any], steps: int) -> list[dict[str, Any]]:
     """One record an operation and direction, in the order of first use; seconds are medians over the steps."""
     clock = Clock()
-    if name == "hand":
+    if name in ("hand", "hand_block"):
         run = _wrap_hand(clock, contestant, run)
     elif name == "ours":
         run = _wrap_ours(clock, contestant, run)
@@ -94,7 +93,8 @@ def profile(name: str, contestant: Any, run: Callable[[], Any], steps: int) -> l
 
 def _wrap_hand(clock: Clock, contestant: Any, run: Callable[[], Any]) -> Callable[[], Any]:
     for method, key in HAND.items():
-        setattr(contestant, method, clock.timed(getattr(contestant, method), lambda key=key: key))
+        if hasattr(contestant, method):
+            setattr(contestant, method, clock.timed(getattr(contestant, method), lambda key=key: key))
     product = clock.timed(contestant._product, lambda: ("linear", "backward" if clock.in_backward() else "forward"))
     contestant._product = product
     return clock.timed(run, lambda: ("the rest", "forward"))

@@ -18,16 +18,24 @@ from pathlib import Path
 
 import footprint
 import op_times
+import peers
 from contest import Entry, Process, compete, environment, table
 from workloads import WORKLOADS
 
 HAND = Entry("hand-written NumPy", "hand")
+HAND_BLOCK = Entry("hand-written NumPy", "hand_block")
 OURS = Entry("**autograd-core**", "ours")
 DEFAULT = Entry("autograd-core, default configuration (RoPE, no biases)", "ours", {"default": True}, same_model=False)
 ENTRIES = {
     "hand": HAND,
     "ours": OURS,
     "default": DEFAULT,
+    "torch": Entry("PyTorch eager", "torch_eager"),
+    "torch-fused": Entry("PyTorch eager, fused AdamW", "torch_eager", {"fused": True}),
+    "jax": Entry("JAX jit", "jax_jit"),
+    "tinygrad": Entry("tinygrad, TinyJit", "tinygrad_jit"),
+    "autograd": Entry("HIPS autograd", "hips_autograd"),
+    "mygrad": Entry("MyGrad", "mygrad_tensors"),
 }
 DISTRIBUTIONS = ("numpy", "autograd-core", "torch", "jax", "jaxlib", "tinygrad", "autograd", "mygrad")
 
@@ -66,9 +74,12 @@ def contest(name: str, asked: argparse.Namespace, *, dtype: str, threads: int = 
     chosen = asked.only.split(",") if asked.only else list(ENTRIES)
     if unknown := [key for key in chosen if key not in ENTRIES]:
         raise SystemExit(f"run: --only takes some of {', '.join(ENTRIES)}; got {', '.join(unknown)}.")
-    entries = [HAND] + [ENTRIES[key] for key in chosen if key != "hand"]
-    if not workload.training or name != "w2":
+    entries = [HAND if workload.training else HAND_BLOCK] + [ENTRIES[key] for key in chosen if key != "hand"]
+    if name != "w2":
         entries = [entry for entry in entries if entry is not DEFAULT]
+    if not workload.training:
+        entries = [entry for entry in entries if "fused" not in entry.options]
+    not_installed = peers.errors()
     started = time.monotonic()
     rows = compete(
         entries,
@@ -80,6 +91,9 @@ def contest(name: str, asked: argparse.Namespace, *, dtype: str, threads: int = 
         threads=threads,
         kernels=asked.kernels,
     )
+    labels = {ENTRIES[key].label: key for key in ENTRIES}
+    for row in rows:
+        row.error = row.error and not_installed.get(labels[row.label], row.error)
     how = "one thread" if threads == 1 else f"{threads} threads each: wall time is what counts"
     return (
         f"### {name.upper()} {dtype}: {workload.says}\n\n"
@@ -91,7 +105,7 @@ def contest(name: str, asked: argparse.Namespace, *, dtype: str, threads: int = 
 def profile(name: str, dtype: str, kernels: str | None, steps: int) -> str:
     """One table of CPU time an operation."""
     found = []
-    for entry in (OURS, HAND):
+    for entry in (OURS, HAND if WORKLOADS[name].training else HAND_BLOCK):
         process = Process(entry, WORKLOADS[name], dtype, kernels=kernels)
         answer = process.ask("profile", steps=steps) if process.error is None else {"error": process.error}
         if "error" in answer:

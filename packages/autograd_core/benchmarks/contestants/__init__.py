@@ -5,6 +5,6 @@
     forward()             the first block without gradient, on `workloads.stream`; whatever the framework returns
     output()              the same as a NumPy array
 
-Workloads without training need only the last two. `hand.py` and `ours.py` come with the benchmark's environment; the
-others import a peer, which need not be installed.
+Workloads with training need the first two, the others the last two. `hand.py`, `hand_block.py` and `ours.py` run in the
+benchmark's environment as it is; the others import a peer, which need not be installed.
 """

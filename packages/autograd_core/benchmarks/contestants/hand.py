@@ -35,7 +35,6 @@ from workloads import (
     Weights,
     Workload,
     batch,
-    stream,
 )
 
 Array = npt.NDArray[Any]
@@ -86,17 +85,16 @@ class Contestant:
         self._lay_out(weights)
         self._allocate()
         self._fold()
-        if not workload.training:
-            self.x = stream(workload, dtype).reshape(self.rows, workload.D)
 
     # ------------------------------------------------------------------ memory
 
     def _lay_out(self, weights: Weights) -> None:
         """One flat array; each matrix lies before its bias, so that the pair is a matrix of one more row."""
         D, L, F = self.workload.D, self.workload.L, 4 * self.workload.D
-        shapes: dict[str, tuple[int, ...]] = {"embedding": (self.workload.V, D)}
-        if self.workload.training:
-            shapes["positions"] = (self.workload.context_len, D)
+        shapes: dict[str, tuple[int, ...]] = {
+            "embedding": (self.workload.V, D),
+            "positions": (self.workload.context_len, D),
+        }
         for i in range(L):
             shapes |= {f"{i}.qkv": (D + 1, 3 * D), f"{i}.o": (D + 1, D), f"{i}.1": (D + 1, F), f"{i}.2": (F + 1, D)}
             shapes |= {f"{i}.{name}": (D,) for name in ("gamma1", "beta1", "gamma2", "beta2")}
@@ -115,19 +113,16 @@ class Contestant:
         self.p = views(self.flat)
         for name, view in self._by_name(self.p).items():
             view[...] = weights[name]
-        if self.workload.training:
-            self.flat_gradient = np.zeros(total, self.dtype)
-            self.g = views(self.flat_gradient)
-            self.first, self.second = np.zeros(total, self.dtype), np.zeros(total, self.dtype)
-            self.scratch = np.empty(min(PIECE, total), self.dtype)
-            self.steps = 0
+        self.flat_gradient = np.zeros(total, self.dtype)
+        self.g = views(self.flat_gradient)
+        self.first, self.second = np.zeros(total, self.dtype), np.zeros(total, self.dtype)
+        self.scratch = np.empty(min(PIECE, total), self.dtype)
+        self.steps = 0
 
     def _by_name(self, arrays: dict[str, Array]) -> dict[str, Array]:
         """Views of `arrays` (parameters or gradients) under the names of `workloads.shapes`."""
         D = self.workload.D
-        found = {"embedding.E": arrays["embedding"]}
-        if "positions" in arrays:
-            found["position_embedding.E"] = arrays["positions"]
+        found = {"embedding.E": arrays["embedding"], "position_embedding.E": arrays["positions"]}
         for i in range(self.workload.L):
             for j, letter in enumerate("qkv"):
                 third = arrays[f"{i}.qkv"][:, j * D : (j + 1) * D]
@@ -166,8 +161,6 @@ class Contestant:
         width = min(rows, max(1, 16384 // F)) if rows > 1024 else rows
         self.pieces = [slice(i, min(i + width, rows)) for i in range(0, rows, width)]
         self.piece = empty(2, width, F)
-        if not self.workload.training:
-            return
         self.embedded = empty(rows, D)
         self.final, self.r = with_ones(rows, D, self.dtype), empty(rows, 1)
         self.folded_head = empty(V, D + 1)
@@ -197,11 +190,10 @@ class Contestant:
                 folded[D] += pair[D]
                 folded[:D] -= self.average @ folded[:D]
             self.folded_qkv[i][:, :D] *= scale
-        if self.workload.training:
-            head = self.folded_head
-            np.multiply(p["embedding"], p["gamma"], out=head[:, :D])
-            np.matmul(p["embedding"], p["beta"], out=head[:, D])
-            head[:, :D] -= (head[:, :D] @ self.average)[:, None]
+        head = self.folded_head
+        np.multiply(p["embedding"], p["gamma"], out=head[:, :D])
+        np.matmul(p["embedding"], p["beta"], out=head[:, D])
+        head[:, :D] -= (head[:, :D] @ self.average)[:, None]
 
     def _unfold(self) -> None:
         D, scale = self.workload.D, 1.0 / math.sqrt(self.workload.D // self.workload.H)
@@ -291,7 +283,12 @@ class Contestant:
         for piece in self.pieces:
             h = self.hidden[piece]
             square, e = self.piece[0, : len(h)], self.piece[1, : len(h)]
-            self._one_plus_exp(h, square, e)
+            np.multiply(h, h, out=square)
+            np.multiply(square, -CUBIC, out=e)
+            e -= SLOPE
+            e *= h
+            np.exp(e, out=e)
+            e += 1.0  # its reciprocal is σ(2u)
             a, d = out[piece], slope[piece]
             np.divide(h, e, out=a)
             # s (1 + (h - h s)(SLOPE + 3 CUBIC h²)) with s = 1/e
@@ -301,15 +298,6 @@ class Contestant:
             h *= square
             h += 1.0
             np.divide(h, e, out=d)
-
-    def _one_plus_exp(self, h: Array, square: Array, e: Array) -> None:
-        """Write h² and 1 + exp(-2u), whose reciprocal is σ(2u)."""
-        np.multiply(h, h, out=square)
-        np.multiply(square, -CUBIC, out=e)
-        e -= SLOPE
-        e *= h
-        np.exp(e, out=e)
-        e += 1.0
 
     def _weight_gradient(self, a: Array, grad: Array, out: Array) -> None:
         plan = self.sums.get(out.shape)
@@ -433,26 +421,6 @@ class Contestant:
         self._backward()
         self._update()
         return loss
-
-    def forward(self) -> Array:
-        """The first block without derivatives. Weights were folded once: they do not change."""
-        layer, x = self.layers[0], self.x
-        self._normalise(x, layer.norm1[1], layer.r1)
-        self._product(layer.norm1[0], self.folded_qkv[0], layer.qkv)
-        self._attend(layer)
-        self._product(layer.attended[0], self.p["0.o"], layer.middle)
-        layer.middle += x
-        self._normalise(layer.middle, layer.norm2[1], layer.r2)
-        self._product(layer.norm2[0], self.folded_1[0], self.hidden)
-        square, e = self.piece
-        self._one_plus_exp(self.hidden, square, e)
-        np.divide(self.hidden, e, out=layer.hidden[1])
-        self._product(layer.hidden[0], self.p["0.2"], layer.end)
-        layer.end += layer.middle
-        return layer.end
-
-    def output(self) -> Array:
-        return self.forward().reshape(self.workload.B, self.workload.T, self.workload.D).copy()
 
 
 def fastest_sum(a: Array, grad: Array, out: Array) -> Callable[[Array, Array, Array], None]:
