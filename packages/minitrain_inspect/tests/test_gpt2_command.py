@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 from minimodel.transformer import MiniGPT, MiniGPTConfig, load_gpt2, save_gpt2
 from minitrain import cli
 from minitrain.config import ConfigError, load_config
+from minitrain.data import load_data
 from minitrain.gpt2_tokenizer import BytePairTokenizer, PlainCharacters, folder_tokenizer
 from minitrain.run import execute, load_run, prepare
 from minitrain.tokenizer_file import load_tokenizer
@@ -244,6 +245,21 @@ def prepare_tokens(run: Path, source: Path) -> list[int]:
     """Ids of a text by the tokeniser in a run."""
     ids: list[int] = load_tokenizer(run / "checkpoint" / "tokenizer.json").encode(source.read_text("utf-8")).tolist()
     return ids
+
+
+@pytest.mark.parametrize(("vocab_size", "rows"), [(100, 64), (2**26 // CONTEXT // 5, 5), (2**40, 1)])
+def test_validation_holds_a_bounded_number_of_logits(book: Path, vocab_size: int, rows: int) -> None:
+    class Wide(PlainCharacters):
+        """Characters, and many ids that no text has."""
+
+        def __init__(self) -> None:
+            super().__init__(CHARACTERS)
+            self.vocab_size = vocab_size
+
+    book.write_text("abcd" * 5000)
+    config = load_config(None, ("data.source=book.txt", f"model.context_len={CONTEXT}"))
+    validation = load_data(config, Wide()).validation
+    assert [len(batch.inputs) for batch in validation[:-1]][:-1] == [rows] * (len(validation) - 2)
 
 
 def test_a_broken_off_run_goes_on_bit_identically(characters: Path, book: Path, here: Path) -> None:
