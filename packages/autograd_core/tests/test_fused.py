@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from autograd_core import Parameter, Tensor, pack_columns
+from autograd_core import Columns, Tensor
 from autograd_core import functional as F
 
 Compare = Callable[..., None]
@@ -88,45 +88,16 @@ def test_layer_norm(shape: tuple[int, ...], assert_equal_to_composition: Compare
     assert_equal_to_composition(F.layer_norm, composed, *arrays)
 
 
-@pytest.mark.parametrize("pack", [False, True])
-def test_joined_linear(pack: bool, assert_equal_to_composition: Compare, rng: np.random.Generator) -> None:
+def test_joined_linear(assert_equal_to_composition: Compare, rng: np.random.Generator) -> None:
     def joined(x: Tensor, *rest: Tensor) -> Tensor:
-        weights, biases = rest[:3], rest[3:]
-        return F.joined_linear(x, weights, biases, packed=(columns(weights), columns(biases)))
-
-    def columns(parts: tuple[Tensor, ...]) -> np.ndarray | None:
-        return pack_columns(parts) if pack and isinstance(parts[0], Tensor) else None  # type: ignore[arg-type]
+        leaves = [part if isinstance(part, Tensor) else Tensor(part) for part in rest]
+        return F.joined_linear(x, Columns(leaves[:3]), Columns(leaves[3:]))
 
     def composed(x: Tensor, *rest: Tensor) -> Tensor:
         return F.concatenate([x @ w + b for w, b in zip(rest[:3], rest[3:], strict=True)], axis=-1)
 
     shapes = [(2, 5, 3), (3, 2), (3, 7), (3, 11), (2,), (7,), (11,)]
     assert_equal_to_composition(joined, composed, *(rng.standard_normal(shape) for shape in shapes))
-
-
-def test_packed_parameters_are_views_that_can_be_written_into(rng: np.random.Generator) -> None:
-    parameters = [Parameter(rng.standard_normal((3, n))) for n in (2, 7)]
-    packed = pack_columns(parameters)
-    parameters[0].value = np.full((3, 2), 5.0)
-    parameters[1].value[...] = 7.0
-    np.testing.assert_array_equal(packed, np.repeat([5.0, 7.0], [2, 7]) * np.ones((3, 1)))
-    x = rng.standard_normal((4, 3))
-    out = F.joined_linear(x, parameters, packed=(packed, None))
-    np.testing.assert_array_equal(out.value, x @ packed)
-    out.backward(np.ones((4, 9)))
-    assert parameters[0].grad is not None
-    assert parameters[1].grad is not None
-    assert not np.shares_memory(parameters[0].grad, parameters[1].grad)
-
-
-def test_parameters_that_left_the_packed_array_are_joined_anew(rng: np.random.Generator) -> None:
-    parameters = [Parameter(rng.standard_normal((3, n))) for n in (2, 7)]
-    packed = pack_columns(parameters)
-    pack_columns(parameters)  # the values live in a new array now
-    packed[...] = 0.0
-    x = rng.standard_normal((4, 3))
-    out = F.joined_linear(x, parameters, packed=(packed, None))
-    np.testing.assert_allclose(out.value, np.concatenate([x @ p.value for p in parameters], axis=1), rtol=1e-12)
 
 
 @pytest.mark.parametrize("shape", [(5, 3), (2, 5, 3), (3,)], ids=str)

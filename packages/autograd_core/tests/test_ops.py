@@ -14,9 +14,10 @@ import autograd_core
 import autograd_core.ops
 import numpy as np
 import pytest
-from autograd_core import Tensor, no_grad
+from autograd_core import Columns, Tensor, no_grad
 from autograd_core import functional as F
 from autograd_core.graph import Node
+from autograd_core.tensor import as_tensor
 from autograd_core.testing import check_vjp, graph_size
 
 Shape = tuple[int, ...]
@@ -184,7 +185,8 @@ def joined(label: str, weights: int, biases: int, shape: Shape) -> OpCase:
     widths = (2, 7, 5)[:weights]
 
     def fn(x: Tensor, *parts: Tensor) -> Tensor:
-        return F.joined_linear(x, parts[:weights], parts[weights:])
+        leaves = [as_tensor(part) for part in parts]
+        return F.joined_linear(x, Columns(leaves[:weights]), Columns(leaves[weights:]) if biases else None)
 
     def with_numpy(x: np.ndarray, *parts: np.ndarray) -> np.ndarray:
         out = x @ np.concatenate(parts[:weights], axis=1)
@@ -410,26 +412,6 @@ CASES: list[OpCase] = [
     shaped("linear", "vector", F.linear, (3,), (3, 2), (2,), numpy=lambda x, w, b: x @ w + b),
     shaped("linear", "stack", F.linear, (2, 5, 3), (3, 2), (2,), numpy=lambda x, w, b: x @ w + b),
     shaped("linear", "no_bias", F.linear, (2, 5, 3), (3, 2), numpy=lambda x, w: x @ w),
-    shaped(
-        "joined_linear",
-        "two_with_biases",
-        lambda x, v, w, a, b: F.joined_linear(x, [v, w], [a, b]),
-        (2, 5, 3),
-        (3, 2),
-        (3, 7),
-        (2,),
-        (7,),
-        numpy=lambda x, v, w, a, b: np.concatenate([x @ v + a, x @ w + b], axis=-1),
-    ),
-    shaped(
-        "joined_linear",
-        "no_biases",
-        lambda x, v, w: F.joined_linear(x, [v, w]),
-        (5, 3),
-        (3, 2),
-        (3, 7),
-        numpy=lambda x, v, w: np.concatenate([x @ v, x @ w], axis=-1),
-    ),
     shaped("linear", "no_rows", F.linear, (0, 3), (3, 2), (2,), numpy=lambda x, w, b: np.zeros((0, 2))),
     joined("two", 2, 0, (5, 3)),
     joined("three_with_biases", 3, 3, (5, 3)),

@@ -18,8 +18,9 @@ REGIMES = {
     "narrow": (7, 211, 1),
     "small vocabulary": (61, 223, 67),
     "one id": (1, 223, 67),
-    "small vocabulary, many rows": (61, 8191, 31),
-    "one id, many rows": (1, 8191, 31),
+    "small vocabulary, many rows": (61, 8191, 37),
+    "one id, many rows": (1, 8191, 37),
+    "many narrow rows": (61, 8191, 5),
     "large vocabulary, few rows": (5003, 31, 67),
     "large vocabulary, small batch": (5003, 223, 67),
     "large vocabulary": (5003, 2039, 127),
@@ -63,7 +64,7 @@ def test_the_sum_is_the_one_that_add_at_defines(
 def test_runs_of_one_id_of_every_length_among_others(count: int, dtype: type, rng: np.random.Generator) -> None:
     rest = max(0, 3001 - count)
     ids = rng.permutation(np.concatenate([np.full(count, 2), rng.integers(3, 1009, rest), np.zeros(2, int)]))
-    check(ids, rng.standard_normal((len(ids), 13)).astype(dtype), 1013)
+    check(ids, rng.standard_normal((len(ids), 37)).astype(dtype), 1013)
 
 
 @pytest.mark.parametrize("width", [1, 3, 64])
@@ -149,6 +150,7 @@ def test_both_ways_agree_on_any_ids(data: st.DataObject, dtype: type, sort: bool
     with pytest.MonkeyPatch.context() as patch:
         # Small inputs are quick to shrink: the limits move instead, so that they take the ways of large ones.
         patch.setattr(scatter_add, "_TOO_FEW_TO_SORT", 0 if sort else 1 << 30)
+        patch.setattr(scatter_add, "_WIDE_ENOUGH_TO_SORT", 1)
         patch.setattr(scatter_add, "_TOO_FEW_TO_INDEX", 0)
         patch.setattr(scatter_add, "_SHORT", data.draw(st.integers(2, 32)))
         check(ids, grad, rows)

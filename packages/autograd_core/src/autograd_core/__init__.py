@@ -14,6 +14,7 @@ Reading order of the source: `tensor`, `graph`, `ops`, `parameter`, `module`, `o
 from . import functional, init, optim, testing
 from .__about__ import __version__
 from .checking import GradcheckError, gradcheck
+from .columns import Columns
 from .debugging import debug
 from .grad_mode import is_grad_enabled, no_grad
 from .graph import after_backward
@@ -21,10 +22,11 @@ from .hooks import HookHandle
 from .layers import GELU, Dropout, Linear, ReLU, Sequential
 from .memory import reuse_freed_memory
 from .module import Module
-from .parameter import Parameter, pack_columns
+from .parameter import Parameter
 from .tensor import Tensor
 
 __all__ = [
+    "Columns",
     "Dropout",
     "GELU",
     "GradcheckError",
@@ -44,7 +46,6 @@ __all__ = [
     "is_grad_enabled",
     "no_grad",
     "optim",
-    "pack_columns",
     "testing",
 ]
 

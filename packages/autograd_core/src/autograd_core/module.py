@@ -23,6 +23,10 @@ from .tensor import Tensor
 ForwardHook = Callable[["Module", tuple[Any, ...], dict[str, Any], Tensor], None]
 
 
+# What most attributes are: passing them over first is cheaper than asking what else they might be.
+_PLAIN = frozenset({int, float, bool, str, type(None), np.ndarray})
+
+
 def _unimplemented(self: Module, *args: Any, **kwargs: Any) -> Tensor:
     raise NotImplementedError(f"{type(self).__name__}: a Module must define forward(self, ...) -> Tensor.")
 
@@ -120,7 +124,9 @@ class Module:
             children = [
                 (f"{prefix}{key}", child)
                 for key, child in entries
-                if isinstance(child, (Parameter, Module, list, tuple, dict)) and key != "_hooks"
+                if type(child) not in _PLAIN
+                and isinstance(child, (Parameter, Module, list, tuple, dict))
+                and key != "_hooks"
             ]
             stack.extend(reversed(children))
         return found
@@ -153,9 +159,8 @@ class Module:
 
     def zero_grad(self) -> None:
         """Set every parameter's `.grad` to None."""
-        for _, item in self._walk():
-            if isinstance(item, Parameter):
-                item._grad = None
+        for parameter in self.parameters():
+            parameter._grad = None
 
     def astype(self, dtype: npt.DTypeLike) -> Self:
         """Return a copy of the module with all parameters in another floating dtype; ties stay ties.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -83,25 +83,3 @@ class Parameter(Tensor):
         self.name = state["name"]
         self._hooks = {}
         self._grad_home = None
-
-
-def pack_columns(parameters: Sequence[Parameter]) -> Array:
-    """Lay the values of `parameters` side by side along the last axis of one new array and return it.
-
-    Each value becomes a view of its columns, so writing into it, or assigning, writes into the packed array: a product
-    with that is a product with all of them (see `functional.joined_linear`). Arrays taken from `.value` before are cut
-    off.
-
-    Parameters
-    ----------
-    parameters : sequence of Parameter
-        Of one dtype, and of one shape but for the last axis.
-    """
-    packed = np.concatenate([parameter.value for parameter in parameters], axis=-1)
-    start = 0
-    for parameter in parameters:
-        end = start + parameter.shape[-1]
-        parameter._value = packed[..., start:end]
-        parameter._column = start
-        start = end
-    return packed

@@ -56,8 +56,7 @@ class Tensor:
     tensor they meet, so they never widen float32.
     """
 
-    # `_column` is set by `pack_columns` alone: where in the packed array the value begins.
-    __slots__ = ("_value", "_grad", "_requires_grad", "_node", "_version", "_column", "__weakref__")
+    __slots__ = ("_value", "_grad", "_requires_grad", "_node", "_version", "__weakref__")
 
     # Makes `ndarray @ tensor` and `np.float64(2) * tensor` ask the tensor instead of looping over it.
     __array_ufunc__ = None
@@ -67,7 +66,6 @@ class Tensor:
     _requires_grad: bool
     _node: Node | None
     _version: int
-    _column: int
 
     def __init__(
         self, value: npt.ArrayLike | Tensor, *, requires_grad: bool = False, dtype: npt.DTypeLike | None = None

@@ -45,15 +45,15 @@ def layer_norm(x: Operand, weight: Operand, bias: Operand, eps: float = 1e-5) ->
     Ba, Kiros and Hinton, "Layer Normalization" (2016), eq. 4.
     """
     x, weight, bias = as_tensor(x), as_tensor(weight), as_tensor(bias)
-    shape = x.shape
-    width = weight.size
-    if not shape or shape[-1] != width or weight.ndim != 1 or bias.shape != weight.shape:
+    value, gain, shift = x.value, weight.value, bias.value
+    shape = value.shape
+    if len(gain.shape) != 1 or shape[-1:] != gain.shape or shift.shape != gain.shape:
         raise ValueError(
             f"layer_norm: the last axis of x must equal the size of weight and bias, both (D,); "
-            f"got x {shape}, weight {weight.shape}, bias {bias.shape}."
+            f"got x {shape}, weight {gain.shape}, bias {shift.shape}."
         )
-    rows = x.value.reshape(-1, width)  # (N, D)
-    gain = weight.value
+    width = gain.shape[0]
+    rows = value.reshape(-1, width)  # (N, D)
     average = _average(width, rows.dtype.char)
 
     # The first entry goes before the mean: then a constant row is exactly 0 whatever the rounding of the mean, and
@@ -67,7 +67,7 @@ def layer_norm(x: Operand, weight: Operand, bias: Operand, eps: float = 1e-5) ->
     np.reciprocal(r, out=r)
     x_hat *= r
     out = x_hat * gain
-    out += bias.value
+    out += shift
 
     def vjp(grad_out: Array) -> tuple[Array, Array, Array]:
         g = grad_out.reshape(-1, width)

@@ -13,8 +13,9 @@ from ..arrays import Array, IntArray
 # A float32 running sum of so many terms is within 31 · 2⁻²⁴ = 1.9e-6 of the sum of magnitudes; longer ones are float64.
 _SHORT = 32
 
-# Numbers in `grad` up to which sorting takes more than it saves, and up to which a flat index does.
+# Sorting pays for more numbers than this in rows at least so wide; a flat index for more numbers than that.
 _TOO_FEW_TO_SORT = 1 << 15
+_WIDE_ENOUGH_TO_SORT = 32
 _TOO_FEW_TO_INDEX = 1 << 8
 
 
@@ -32,7 +33,7 @@ def scatter_add_rows(ids: IntArray, grad: Array, rows: int) -> Array:
     Up to 32 rows of one id may be summed in `grad`'s dtype, one after the other as `np.add.at` does it. More are summed
     in float64 and rounded once: a float32 running sum of 100,000 terms was off by 1.4e-4.
     """
-    if grad.size > _TOO_FEW_TO_SORT:
+    if grad.size > _TOO_FEW_TO_SORT and grad.shape[1] >= _WIDE_ENOUGH_TO_SORT:
         return _add_runs(ids, grad, rows)
     if len(ids) <= _SHORT or grad.itemsize >= 8:
         return _add_at(ids, grad, rows)

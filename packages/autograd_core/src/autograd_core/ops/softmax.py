@@ -111,22 +111,22 @@ def cross_entropy(
         raise ValueError(f'cross_entropy: reduction must be "mean", "sum" or "none"; got {reduction!r}.')
     z = logits.value.reshape(-1, logits.shape[-1])  # (N, V)
     y = classes.reshape(-1)
-    counted = y != ignore_index  # (N,)
-    all_counted = bool(counted.all())
-    count = y.size if all_counted else int(np.count_nonzero(counted))
-    rows = np.arange(y.size)
-    y = y if all_counted else np.where(counted, y, 0)
+    ignored = np.flatnonzero(y == ignore_index)
+    count = y.size - ignored.size
+    if ignored.size:
+        y = y.copy()
+        y[ignored] = 0
+    places = np.arange(0, z.size, z.shape[1]) + y  # of each target's logit in the flat array
 
-    p, _ = _shifted(z, -1)  # (N, V), becomes softmax(z) below
-    chosen = p[rows, y]
+    p = np.ascontiguousarray(_shifted(z, -1)[0])  # (N, V), becomes softmax(z) below
+    losses = p.reshape(-1)[places]
     np.exp(p, out=p)
-    total = p.sum(axis=-1)  # (N,)
-    losses = np.log(total) - chosen
-    if not all_counted:
-        losses[~counted] = 0.0
+    total = np.matmul(p, np.ones(p.shape[1], p.dtype))  # (N,)
+    np.subtract(np.log(total), losses, out=losses)
     p /= total[:, None]
-    if not all_counted:
-        p[~counted] = 0.0
+    if ignored.size:
+        losses[ignored] = 0.0
+        p[ignored] = 0.0
 
     dtype, shape = logits.dtype, logits.shape
     if reduction == "none":
@@ -141,7 +141,10 @@ def cross_entropy(
         if reduction == "mean" and count:
             scale = scale / count
         grad_z = p * scale
-        grad_z[rows, y] -= scale[:, 0] if all_counted else np.where(counted, scale[:, 0], 0.0).astype(dtype)
+        if ignored.size:
+            scale = np.array(np.broadcast_to(scale, (len(p), 1)))
+            scale[ignored] = 0.0
+        grad_z.reshape(-1)[places] -= scale[:, 0]
         return (grad_z.reshape(shape),)
 
     return Tensor.from_op(out, (logits,), vjp, "cross_entropy")
@@ -160,6 +163,10 @@ def _checked_targets(logits: Tensor, targets: npt.ArrayLike | Tensor, ignore_ind
             f"got {classes.shape}."
         )
     size = logits.shape[-1]
+    classes = classes.astype(np.int64, copy=False)
+    # Read as unsigned, a negative class is beyond any vocabulary: mostly one pass says that all is well.
+    if classes.size == 0 or classes.view(np.uint64).max() < size:
+        return classes
     bad = ((classes < 0) | (classes >= size)) & (classes != ignore_index)
     if bad.any():
         where = tuple(int(i) for i in np.argwhere(bad)[0])
@@ -167,4 +174,4 @@ def _checked_targets(logits: Tensor, targets: npt.ArrayLike | Tensor, ignore_ind
             f"cross_entropy: each target must be in [0, {size}) or equal ignore_index={ignore_index}; "
             f"got {classes[where]} at position {where}."
         )
-    return classes.astype(np.intp, copy=False)
+    return classes

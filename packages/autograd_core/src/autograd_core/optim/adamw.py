@@ -60,8 +60,10 @@ class AdamW(Optimizer):
     ) -> None:
         lr, (beta1, beta2), eps = group["lr"], group["betas"], group["eps"]
         t = flat.steps[first] + 1
-        step_size = lr / (1.0 - beta1**t)
-        root_scale = 1.0 / math.sqrt(1.0 - beta2**t)
+        # m̂/(√v̂ + eps) = (root / (1 - β₁ᵗ)) m / (√v + eps root) with root = √(1 - β₂ᵗ): a pass over the moments less.
+        root = math.sqrt(1.0 - beta2**t)
+        step_size = lr * root / (1.0 - beta1**t)
+        eps_scaled = eps * root
 
         def compute(piece: slice) -> None:
             g, update = flat.grad[piece], flat.update[piece]
@@ -74,8 +76,7 @@ class AdamW(Optimizer):
             update *= 1.0 - beta2
             v += update
             np.sqrt(v, out=update)
-            update *= root_scale
-            update += eps
+            update += eps_scaled
             np.divide(m, update, out=update)
             update *= step_size
 

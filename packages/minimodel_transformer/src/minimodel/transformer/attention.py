@@ -6,12 +6,15 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from autograd_core import Dropout, Module, Parameter, Tensor, init, is_grad_enabled, pack_columns
+from autograd_core import Columns, Dropout, Module, Parameter, Tensor, init, is_grad_enabled
 from autograd_core import functional as F
 from minimodel.embedding.arguments import dtype_argument, size_argument
 
 from .cache import LayerCache
 from .rope import RotaryCache, Tables, rotary_tables, rotated
+
+# What one product computes, so that it lies in one array.
+_COLUMNS = frozenset({"W_q", "W_k", "W_v", "b_q", "b_k", "b_v"})
 
 
 class MultiHeadAttention(Module):
@@ -142,8 +145,7 @@ class MultiHeadAttention(Module):
             pad_mask = _checked_mask(pad_mask, x.shape[:-1])
         if cache is not None:
             self._check_use_of_cache(pad_mask)
-        weights, biases = (self.W_q, self.W_k, self.W_v), (self.b_q, self.b_k, self.b_v) if self.bias else ()
-        qkv = F.joined_linear(x, weights, biases, packed=self._packed)  # (B, T, 3D)
+        qkv = F.joined_linear(x, *self._columns)  # (B, T, 3D)
         tables = self._rope_tables(x, position_ids, 0 if cache is None else cache.length)
         if cache is None:
             heads = F.self_attention(qkv, self.n_heads, causal=self.causal, key_mask=pad_mask, rope=tables)  # (B, T, D)
@@ -154,10 +156,21 @@ class MultiHeadAttention(Module):
 
     def _arrays_replaced(self) -> None:
         """Lay W_q, W_k, W_v, and their biases, side by side, so that their products are one."""
-        self._packed = (
-            pack_columns([self.W_q, self.W_k, self.W_v]),  # (D, 3D)
-            pack_columns([self.b_q, self.b_k, self.b_v]) if self.bias else None,  # (3D,)
+        self._columns = (
+            Columns([self.W_q, self.W_k, self.W_v]),  # (D, 3D)
+            Columns([self.b_q, self.b_k, self.b_v]) if self.bias else None,  # (3D,)
         )
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if name in _COLUMNS and "_columns" in vars(self):
+            self._arrays_replaced()  # another parameter took the place of one of them
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies make columns of their own parameters."""
+        state = super().__getstate__()
+        del state["_columns"]
+        return state
 
     def _check_use_of_cache(self, pad_mask: npt.NDArray[np.bool_] | None) -> None:
         """Raise where a cache would give other numbers than the whole sequence."""
