@@ -269,7 +269,8 @@ def test_two_losses_on_a_part_that_was_freed_name_the_operation() -> None:
         (h * 3.0).backward()
 
 
-def test_an_exception_in_a_vjp_leaves_every_grad_and_the_graph_as_they_were() -> None:
+@pytest.mark.parametrize("retain_graph", [False, True])
+def test_an_exception_in_a_vjp_leaves_every_grad_as_it_was(retain_graph: bool) -> None:
     x, y = leaf(2.0), leaf(3.0)
     x.grad = 10.0
     broken = True
@@ -282,10 +283,14 @@ def test_an_exception_in_a_vjp_leaves_every_grad_and_the_graph_as_they_were() ->
     inner = Tensor.from_op(x.value * 5.0, (x,), vjp, "fragile")
     loss = inner * y + y
     with pytest.raises(ArithmeticError):
-        loss.backward()
+        loss.backward(retain_graph=retain_graph)
     assert x.grad == 10.0
     assert y.grad is None
     broken = False
+    if not retain_graph:
+        with pytest.raises(RuntimeError, match="was run before"):
+            loss.backward()
+        loss = Tensor.from_op(x.value * 5.0, (x,), vjp, "fragile") * y + y
     loss.backward()
     assert x.grad == 25.0
     assert y.grad == 11.0

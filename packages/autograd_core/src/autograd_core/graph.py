@@ -69,6 +69,13 @@ class Node:
         self.aliases = aliases
         self.guards: tuple[tuple[Array, Array], ...] | None = None
 
+    def free(self) -> None:
+        """Let go of everything the operation kept; it cannot run again."""
+        self.vjp = None
+        self.parents = ()
+        self.leaves = ()
+        self.guards = None
+
 
 def sum_to_shape(grad: Array, shape: tuple[int, ...]) -> Array:
     """Return `grad` summed over the axes along which `shape` was broadcast to `grad.shape`."""
@@ -107,14 +114,17 @@ def run_backward(root: Tensor, gradient: Array, retain_graph: bool) -> None:
     leaves: dict[int, tuple[Tensor, Array, bool]] = {}
     for node in order:
         entry = pending.pop(node, None)
+        vjp, parents = node.vjp, node.parents
+        assert vjp is not None  # _collect refused freed graphs
+        if not retain_graph:
+            # At once, not at the end: what an operation kept makes room for the cotangents still to come.
+            node.free()
         if entry is None:
             continue
-        grad_out, _ = entry
-        vjp = node.vjp
-        assert vjp is not None  # _collect refused freed graphs
-        grads = vjp(grad_out)
+        grads = vjp(entry[0])
+        del vjp, entry
         fresh = not node.aliases
-        for parent, grad in zip(node.parents, grads, strict=True):
+        for parent, grad in zip(parents, grads, strict=True):
             if parent is None or grad is None:
                 continue
             own = fresh
@@ -133,13 +143,6 @@ def run_backward(root: Tensor, gradient: Array, retain_graph: bool) -> None:
                     leaves[id(parent)] = (parent, grad, own)
                 else:
                     leaves[id(parent)] = (parent, *_add(known[1], known[2], grad, own))
-
-    if not retain_graph:
-        for node in order:
-            node.vjp = None
-            node.parents = ()
-            node.leaves = ()
-            node.guards = None
     _deliver(leaves)
 
 
