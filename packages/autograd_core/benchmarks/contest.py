@@ -123,15 +123,16 @@ def agree(processes: list[Process], dtype: str) -> None:
 
 @dataclass
 class Row:
-    """Medians over fresh processes; times in seconds a step."""
+    """Medians over fresh processes; times in seconds a step, ratios one a process."""
 
-    label: str
-    error: str | None
+    entry: Entry
+    error: str | None = None
     distance: float | None = None
-    cpu: float = 0.0
-    wall: float = 0.0
-    ratios: tuple[float, ...] = ()  # CPU time over the first contestant's, one a process
-    wall_ratio: float = 0.0
+    cpu: list[float] = field(default_factory=list)
+    wall: list[float] = field(default_factory=list)
+    over_hand: list[float] = field(default_factory=list)
+    over_ours: list[float] = field(default_factory=list)
+    wall_over_hand: list[float] = field(default_factory=list)
 
 
 def compete(
@@ -145,14 +146,13 @@ def compete(
     threads: int = 1,
     kernels: str | None = None,
 ) -> list[Row]:
-    """Rows in the order of the entries; ratios are to the first.
+    """Rows in the order of the entries, of which the first is the hand-written step.
 
     `processes` times over, every contestant gets a fresh process, and `rounds` times over each runs for about
-    `slice_seconds`, in turns and back. A process's ratio is the median over rounds of its time over the first
-    contestant's of the same round: what slows the machine for a while slows both.
+    `slice_seconds`, in turns and back. A process's ratio is the median over rounds of its time over the other's in the
+    same round: what slows the machine for a while slows both.
     """
-    collected: dict[str, list[tuple[float, float, float, float]]] = {entry.label: [] for entry in entries}
-    rows = {entry.label: Row(entry.label, None) for entry in entries}
+    rows = {entry.label: Row(entry) for entry in entries}
     for _ in range(processes):
         running = [
             Process(entry, workload, dtype, threads, kernels) for entry in entries if rows[entry.label].error is None
@@ -167,38 +167,45 @@ def compete(
                 answer = process.ask("time", steps=process.steps)
                 process.cpu.append(answer["cpu"])
                 process.wall.append(answer["wall"])
+        hand = able[0]
+        ours = next((p for p in able if p.entry.contestant == "ours" and p.entry.same_model), None)
         for process in running:
-            rows[process.entry.label].error = process.error
-            rows[process.entry.label].distance = process.distance
+            row = rows[process.entry.label]
+            row.error, row.distance = process.error, process.distance
             process.close()
         for process in able:
-            cpu = statistics.median(a / b for a, b in zip(process.cpu, able[0].cpu, strict=True))
-            wall = statistics.median(a / b for a, b in zip(process.wall, able[0].wall, strict=True))
-            collected[process.entry.label].append(
-                (statistics.median(process.cpu), statistics.median(process.wall), cpu, wall)
-            )
-    for label, measured in collected.items():
-        if measured and rows[label].error is None:
-            row = rows[label]
-            row.cpu, row.wall = (statistics.median(each[i] for each in measured) for i in (0, 1))
-            row.ratios = tuple(sorted(each[2] for each in measured))
-            row.wall_ratio = statistics.median(each[3] for each in measured)
+            row = rows[process.entry.label]
+            row.cpu.append(statistics.median(process.cpu))
+            row.wall.append(statistics.median(process.wall))
+            row.over_hand.append(median_ratio(process.cpu, hand.cpu))
+            row.wall_over_hand.append(median_ratio(process.wall, hand.wall))
+            if ours is not None:
+                row.over_ours.append(median_ratio(process.cpu, ours.cpu))
     return list(rows.values())
+
+
+def median_ratio(times: list[float], others: list[float]) -> float:
+    """Median over rounds."""
+    return statistics.median(a / b for a, b in zip(times, others, strict=True))
 
 
 def table(rows: list[Row]) -> str:
     """The rows as Markdown."""
     lines = [
-        "| contestant | CPU ms a step | CPU, × hand | least to most | wall ms a step | wall, × hand | disagreement |",
-        "|---|---|---|---|---|---|---|",
+        "| contestant | CPU ms a step | CPU, × hand | least – most | CPU, × ours | wall ms a step | wall, × hand "
+        "| disagreement |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:
+        label = row.entry.label
         if row.error:
-            lines.append(f"| {row.label} | – | – | – | – | – | {row.error} |")
+            lines.append(f"| {label} | – | – | – | – | – | – | {row.error} |")
             continue
         distance = "not compared" if row.distance is None else f"{row.distance:.0e}"
+        over_ours = f"{statistics.median(row.over_ours):.2f}" if row.over_ours else "–"
         lines.append(
-            f"| {row.label} | {row.cpu * 1e3:.3f} | **{statistics.median(row.ratios):.2f}** "
-            f"| {row.ratios[0]:.2f} – {row.ratios[-1]:.2f} | {row.wall * 1e3:.3f} | {row.wall_ratio:.2f} | {distance} |"
+            f"| {label} | {statistics.median(row.cpu) * 1e3:.3f} | **{statistics.median(row.over_hand):.2f}** "
+            f"| {min(row.over_hand):.2f} – {max(row.over_hand):.2f} | {over_ours} "
+            f"| {statistics.median(row.wall) * 1e3:.3f} | {statistics.median(row.wall_over_hand):.2f} | {distance} |"
         )
     return "\n".join(lines)

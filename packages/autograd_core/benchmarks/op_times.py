@@ -6,14 +6,18 @@ clock reading costs about a third of a microsecond, so a step of sixty operation
 
 from __future__ import annotations
 
-import functools
 import statistics
 import time
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial, wraps
 from typing import Any
 
 Key = tuple[str, str]  # operation, "forward" or "backward"
+
+# Operations that stand in one row with another.
+OURS = {"joined_linear": "linear"}
 
 # The hand-written step's methods by the operations of this package.
 HAND: dict[str, Key] = {
@@ -34,18 +38,25 @@ HAND: dict[str, Key] = {
 }
 
 
+@dataclass
+class _Running:
+    key: Key
+    in_callees: float = 0.0  # seconds
+
+
 class Clock:
     """Exclusive times: a stack of what is running."""
 
     def __init__(self) -> None:
-        self.running: list[list[Any]] = []  # key, seconds spent in callees
+        self.running: list[_Running] = []
         self.spent: dict[Key, float] = defaultdict(float)
         self.calls: dict[Key, int] = defaultdict(int)
 
     def timed(self, function: Callable[..., Any], key: Callable[[], Key]) -> Callable[..., Any]:
-        @functools.wraps(function)
+        @wraps(function)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
-            entry = [key(), 0.0]
+            name = key()
+            entry = _Running(name)
             self.running.append(entry)
             start = time.thread_time()
             try:
@@ -53,48 +64,70 @@ class Clock:
             finally:
                 took = time.thread_time() - start
                 self.running.pop()
-                self.spent[entry[0]] += took - entry[1]
-                self.calls[entry[0]] += 1
+                self.spent[name] += took - entry.in_callees
+                self.calls[name] += 1
                 if self.running:
-                    self.running[-1][1] += took
+                    self.running[-1].in_callees += took
 
         return wrapper
 
     def in_backward(self) -> bool:
-        return any(key[1] == "backward" for key, _ in self.running)
+        return any(entry.key[1] == "backward" for entry in self.running)
 
 
-def profile(name: str, contestant: Any, run: Callable[[], Any], steps: int) -> list[dict[str, Any]]:
-    """One record an operation and direction, in the order of first use; seconds are medians over the steps."""
-    clock = Clock()
-    if name in ("hand", "hand_block"):
-        run = _wrap_hand(clock, contestant, run)
-    elif name == "ours":
-        run = _wrap_ours(clock, contestant, run)
-    else:
-        raise ValueError(f"profile: only 'hand' and 'ours' are taken apart; got {name!r}.")
-    run()
-    each_step = []
-    for _ in range(steps):
-        clock.spent.clear()
-        clock.calls.clear()
-        run()
-        each_step.append(dict(clock.spent))
+class Profile:
+    """A contestant with its functions wrapped."""
+
+    def __init__(self, name: str, contestant: Any, run: Callable[[], Any]) -> None:
+        self.clock = Clock()
+        if name in ("hand", "hand_block"):
+            self.run = _wrap_hand(self.clock, contestant, run)
+        elif name == "ours":
+            self.run = _wrap_ours(self.clock, contestant, run)
+        else:
+            raise ValueError(f"profile: only 'hand' and 'ours' are taken apart; got {name!r}.")
+
+    def measure(self, steps: int) -> list[dict[str, Any]]:
+        """One record an operation and direction, in the order of first use; seconds are medians over the steps."""
+        clock = self.clock
+        self.run()
+        each_step = []
+        for _ in range(steps):
+            clock.spent.clear()
+            clock.calls.clear()
+            self.run()
+            each_step.append(dict(clock.spent))
+        return [
+            {
+                "operation": key[0],
+                "direction": key[1],
+                "calls": clock.calls[key],
+                "seconds": statistics.median(step.get(key, 0.0) for step in each_step),
+            }
+            for key in each_step[-1]
+        ]
+
+
+def middle(turns: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """Records of several measurements, medians over them."""
+    seconds: dict[Key, list[float]] = defaultdict(list)
+    for records in turns:
+        for record in records:
+            seconds[record["operation"], record["direction"]].append(record["seconds"])
     return [
-        {
-            "operation": key[0],
-            "direction": key[1],
-            "calls": clock.calls[key],
-            "seconds": statistics.median(step.get(key, 0.0) for step in each_step),
-        }
-        for key in each_step[-1]
+        {**record, "seconds": statistics.median(seconds[record["operation"], record["direction"]])}
+        for record in turns[-1]
     ]
+
+
+def _same(key: Key) -> Key:
+    return key
 
 
 def _wrap_hand(clock: Clock, contestant: Any, run: Callable[[], Any]) -> Callable[[], Any]:
     for method, key in HAND.items():
         if hasattr(contestant, method):
-            setattr(contestant, method, clock.timed(getattr(contestant, method), lambda key=key: key))
+            setattr(contestant, method, clock.timed(getattr(contestant, method), partial(_same, key)))
     product = clock.timed(contestant._product, lambda: ("linear", "backward" if clock.in_backward() else "forward"))
     contestant._product = product
     return clock.timed(run, lambda: ("the rest", "forward"))
@@ -102,20 +135,22 @@ def _wrap_hand(clock: Clock, contestant: Any, run: Callable[[], Any]) -> Callabl
 
 def _wrap_ours(clock: Clock, contestant: Any, run: Callable[[], Any]) -> Callable[[], Any]:
     from autograd_core import functional
+    from autograd_core.optim import clip_grad_norm
     from autograd_core.tensor import Tensor
     from contestants import ours
 
     for op in functional.__all__:
-        setattr(functional, op, clock.timed(getattr(functional, op), lambda op=op: (op, "forward")))
+        setattr(functional, op, clock.timed(getattr(functional, op), partial(_same, (OURS.get(op, op), "forward"))))
 
     from_op = Tensor.from_op
 
     def from_op_with_clock(value: Any, parents: Any, vjp: Any, op: str, **options: Any) -> Tensor:
-        return from_op(value, parents, clock.timed(vjp, lambda: (op, "backward")), op, **options)
+        return from_op(value, parents, clock.timed(vjp, partial(_same, (OURS.get(op, op), "backward"))), op, **options)
 
     Tensor.from_op = staticmethod(from_op_with_clock)  # type: ignore[method-assign]
     Tensor.backward = clock.timed(Tensor.backward, lambda: ("the rest", "backward"))  # type: ignore[method-assign]
-    ours.clip_grad_norm = clock.timed(ours.clip_grad_norm, lambda: ("clipping and AdamW", "forward"))
+    clip = clock.timed(clip_grad_norm, lambda: ("clipping and AdamW", "forward"))
+    ours.clip_grad_norm = clip  # type: ignore[attr-defined]
     contestant.optimizer.step = clock.timed(contestant.optimizer.step, lambda: ("clipping and AdamW", "forward"))
     return clock.timed(run, lambda: ("the rest", "forward"))
 

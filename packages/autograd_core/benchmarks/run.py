@@ -15,12 +15,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import footprint
 import op_times
 import peers
 from contest import Entry, Process, compete, environment, table
-from workloads import WORKLOADS
+from workloads import WORKLOADS, Workload
 
 HAND = Entry("hand-written NumPy", "hand")
 HAND_BLOCK = Entry("hand-written NumPy", "hand_block")
@@ -68,13 +69,18 @@ def versions() -> str:
     return ", ".join(found)
 
 
+def hand_for(workload: Workload) -> Entry:
+    """The reference of a workload."""
+    return HAND if workload.training else HAND_BLOCK
+
+
 def contest(name: str, asked: argparse.Namespace, *, dtype: str, threads: int = 1) -> str:
     """One table with its heading."""
     workload = WORKLOADS[name]
     chosen = asked.only.split(",") if asked.only else list(ENTRIES)
     if unknown := [key for key in chosen if key not in ENTRIES]:
         raise SystemExit(f"run: --only takes some of {', '.join(ENTRIES)}; got {', '.join(unknown)}.")
-    entries = [HAND if workload.training else HAND_BLOCK] + [ENTRIES[key] for key in chosen if key != "hand"]
+    entries = [hand_for(workload)] + [ENTRIES[key] for key in chosen if key != "hand"]
     if name != "w2":
         entries = [entry for entry in entries if entry is not DEFAULT]
     if not workload.training:
@@ -93,7 +99,7 @@ def contest(name: str, asked: argparse.Namespace, *, dtype: str, threads: int = 
     )
     labels = {ENTRIES[key].label: key for key in ENTRIES}
     for row in rows:
-        row.error = row.error and not_installed.get(labels[row.label], row.error)
+        row.error = row.error and not_installed.get(labels[row.entry.label], row.error)
     how = "one thread" if threads == 1 else f"{threads} threads each: wall time is what counts"
     return (
         f"### {name.upper()} {dtype}: {workload.says}\n\n"
@@ -102,19 +108,23 @@ def contest(name: str, asked: argparse.Namespace, *, dtype: str, threads: int = 
     )
 
 
-def profile(name: str, dtype: str, kernels: str | None, steps: int) -> str:
-    """One table of CPU time an operation."""
-    found = []
-    for entry in (OURS, HAND if WORKLOADS[name].training else HAND_BLOCK):
-        process = Process(entry, WORKLOADS[name], dtype, kernels=kernels)
-        answer = process.ask("profile", steps=steps) if process.error is None else {"error": process.error}
-        if "error" in answer:
-            raise SystemExit(f"run: {entry.label} failed: {answer['error']}. BENCHMARK_ERRORS=1 shows where.")
-        found.append(answer["operations"])
+def profile(name: str, dtype: str, asked: argparse.Namespace) -> str:
+    """One table of CPU time an operation; the two run in turns."""
+    workload = WORKLOADS[name]
+    running = [Process(entry, workload, dtype, kernels=asked.kernels) for entry in (OURS, hand_for(workload))]
+    turns: list[list[list[dict[str, Any]]]] = [[], []]
+    for _ in range(asked.rounds):
+        for process, found in zip(running, turns, strict=True):
+            answer = process.ask("profile", steps=asked.steps) if process.error is None else {}
+            if process.error is not None:
+                label = process.entry.label
+                raise SystemExit(f"run: {label} failed: {process.error}. BENCHMARK_ERRORS=1 shows where.")
+            found.append(answer["operations"])
+    for process in running:
         process.close()
-    return (
-        f"### {name.upper()} {dtype}: CPU time an operation, medians over {steps} steps\n\n{op_times.table(*found)}\n"
-    )
+    how = f"medians over {asked.rounds} rounds of {asked.steps} steps"
+    heading = f"### {name.upper()} {dtype}: CPU time an operation, {how}"
+    return f"{heading}\n\n{op_times.table(op_times.middle(turns[0]), op_times.middle(turns[1]))}\n"
 
 
 def main() -> None:
@@ -129,7 +139,7 @@ def main() -> None:
     parser.add_argument("--only", help=f"some of {','.join(ENTRIES)}; the hand-written step always runs")
     parser.add_argument("--kernels", help="OPENBLAS_CORETYPE, such as Haswell: as on another processor")
     parser.add_argument("--profile", action="store_true", help="CPU time an operation instead, ours and hand-written")
-    parser.add_argument("--steps", type=int, default=60, help="steps of a profile (default: %(default)s)")
+    parser.add_argument("--steps", type=int, default=20, help="steps of a profile's round (default: %(default)s)")
     asked = parser.parse_args()
 
     command = " ".join(["hatch run benchmarks:run", *sys.argv[1:]])
@@ -140,11 +150,13 @@ def main() -> None:
     for name in names:
         for dtype in (asked.dtype,) if asked.dtype else dtypes[name]:
             if asked.profile:
-                print(profile(name, dtype, asked.kernels, asked.steps), flush=True)
+                print(profile(name, dtype, asked), flush=True)
             else:
                 print(contest(name, asked, dtype=dtype, threads=asked.threads), flush=True)
     if asked.workload == "all" and not asked.profile:
         print(contest("w3", asked, dtype="float32", threads=2), flush=True)
+        for name in WORKLOADS:
+            print(profile(name, "float32", asked), flush=True)
     if asked.workload in ("memory", "all") and not asked.profile:
         print("### Peak memory, from before the model is built to after the third step\n")
         print(footprint.memory([HAND, OURS]), flush=True)

@@ -5,7 +5,7 @@ of input, a JSON object with `do`, by one line of JSON:
 
     check     {"file": f}    losses and gradients, or the block's output, into the .npz file f
     time      {"steps": n}   CPU seconds and wall seconds a step, of n steps
-    profile   {"steps": n}   CPU seconds an operation, medians over n steps
+    profile   {"steps": n}   CPU seconds an operation, medians over n steps; nothing else afterwards
     memory    {}             peak bytes from before the model was built to after the third step (a fresh worker only)
 
 An answer with `error` ends the process.
@@ -40,6 +40,7 @@ class Worker:
             self.workload, spec["dtype"], arrays, spec["threads"], **spec["options"]
         )
         self.contestant: Any = None
+        self.profiled: op_times.Profile | None = None
         self.run: Callable[[], Any]
 
     def ready(self) -> None:
@@ -70,7 +71,9 @@ class Worker:
 
     def profile(self, steps: int) -> dict[str, Any]:
         self.ready()
-        return {"operations": op_times.profile(self.name, self.contestant, self.run, steps)}
+        if self.profiled is None:
+            self.profiled = op_times.Profile(self.name, self.contestant, self.run)
+        return {"operations": self.profiled.measure(steps)}
 
     def memory(self) -> dict[str, int]:
         tracemalloc.start()

@@ -35,7 +35,8 @@ class Contestant:
         def folded(gain: Array, shift: Array, matrix: Array, bias: Array, scale: Any) -> Array:
             product = gain[:, None] * matrix
             rows = np.concatenate([(product - product.mean(axis=0)) * math.sqrt(D), [shift @ matrix + bias]])
-            return (rows * scale).astype(dtype)
+            result: Array = (rows * scale).astype(dtype)
+            return result
 
         qkv = np.concatenate([w[f"attn.W_{letter}"] for letter in "qkv"], axis=1)
         qkv_bias = np.concatenate([w[f"attn.b_{letter}"] for letter in "qkv"])
