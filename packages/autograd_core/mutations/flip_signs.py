@@ -142,10 +142,9 @@ def flipped(node: ast.AST, factors: bool) -> ast.AST | None:
     if isinstance(changed, ast.UnaryOp) and isinstance(changed.op, ast.USub):
         changed.op = ast.UAdd()
         return changed
-    if isinstance(changed, ast.Attribute) and isinstance(changed.value, ast.Name):
-        if changed.value.id == "np" and changed.attr in calls:
-            changed.attr = calls[changed.attr]
-            return changed
+    if isinstance(changed, ast.Attribute) and changed.attr in calls and ast.unparse(changed.value) == "np":
+        changed.attr = calls[changed.attr]
+        return changed
     return None
 
 
