@@ -46,6 +46,7 @@ KEYS = {
         *("seed", "log_every", "val_every", "checkpoint_every"),
     },
     "inspect": {"enabled", "every", "spectral_every"},
+    "faults": {"dead_units", "dead_units_step", "data_fraction", "nan_step"},
 }
 
 
@@ -185,7 +186,7 @@ def test_a_huge_value_is_refused_in_a_short_line() -> None:
         ("optim.weight_decay", "train.weight_decay"),
         ("train.steps.more", "train.steps"),
         ("inspect.spectral", "inspect.spectral_every"),
-        ("faults.nan_at", ""),
+        ("faults.nan_at", "faults.nan_step"),
         ("", ""),
     ],
 )

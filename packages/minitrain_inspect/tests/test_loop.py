@@ -127,6 +127,10 @@ def without_clock(row: Row, *others: str) -> Row:
 
 
 def test_rows_by_hand() -> None:
+    def row(**values: float | None) -> Row:
+        constant = {"val_loss": None, "ngram_loss": 0.75, "uniform_loss": 1.25, "future_leak": None, "inspect": None}
+        return {**constant, "regular_loss": None, "irregular_loss": None, "non_finite_place": None, **values}
+
     rows: list[Row] = []
     model = Weight(2.0)
     rates = [0.5, 0.5, 0.25]
@@ -142,40 +146,21 @@ def test_rows_by_hand() -> None:
         steps=3,
         objective=weight_objective,
         log=rows.append,
-        log_every=2,
+        log_every=5,
         baseline=0.75,
+        uniform=1.25,
+        leak=lambda: 0.25,
         on_step=lambda step, loss: losses.append((step, loss)),
     )
     assert [without_clock(row) for row in rows] == [
-        {
-            "step": 2,
-            "tokens": 4,
-            "train_loss": (12.0 + 4.0) / 4,
-            "val_loss": None,
-            "ngram_loss": 0.75,
-            "learning_rate": 0.5,
-            "grad_norm": 4.0,
-            "regular_loss": None,
-            "irregular_loss": None,
-            "inspect": None,
-        },
-        {
-            "step": 3,
-            "tokens": 5,
-            "train_loss": -5.0,
-            "val_loss": None,
-            "ngram_loss": 0.75,
-            "learning_rate": 0.25,
-            "grad_norm": 5.0,
-            "regular_loss": None,
-            "irregular_loss": None,
-            "inspect": None,
-        },
+        row(step=1, tokens=3, train_loss=4.0, learning_rate=0.5, grad_norm=2.0, grad_norm_max=2.0, future_leak=0.25),
+        # Since the last row: the gradients 4 and 5, the losses 4 and -5.
+        row(step=3, tokens=5, train_loss=(4.0 - 5.0) / 2, learning_rate=0.25, grad_norm=5.0, grad_norm_max=5.0),
     ]
     assert losses == [(1, 4.0), (2, 4.0), (3, -5.0)]
     assert model.w.value.tolist() == [-2.25]
     assert (result.outcome, result.reason) == ("finished", "")
-    assert (result.progress.step, result.progress.tokens, result.progress.train_loss) == (3, 5, -5.0)
+    assert (result.progress.step, result.progress.tokens, result.progress.train_loss) == (3, 5, -0.5)
     assert 0.0 <= rows[0]["elapsed_seconds"] <= rows[1]["elapsed_seconds"] == result.progress.elapsed_seconds
 
 
@@ -290,7 +275,7 @@ def test_each_step_takes_as_many_batches_as_it_accumulates() -> None:
 # --------------------------------------------------------------------------- when rows are written
 
 
-def test_rows_stand_at_multiples_validations_checkpoints_and_the_end() -> None:
+def test_rows_stand_at_the_first_step_multiples_validations_checkpoints_and_the_end() -> None:
     events: list[tuple[str, int]] = []
     rows: list[Row] = []
 
@@ -310,10 +295,11 @@ def test_rows_stand_at_multiples_validations_checkpoints_and_the_end() -> None:
         checkpoint=lambda at: events.append(("checkpoint", at.step)),
         checkpoint_every=6,
     )
-    assert [row["step"] for row in rows] == [4, 5, 6, 8, 10, 12, 13]
+    assert [row["step"] for row in rows] == [1, 4, 5, 6, 8, 10, 12, 13]
     assert [row["step"] for row in rows if row["val_loss"] is not None] == [5, 10, 13]
     # A checkpoint follows the row of its step, so that a resumed log continues it.
     assert events == [
+        ("row", 1),
         ("row", 4),
         ("row", 5),
         ("row", 6),
@@ -325,7 +311,7 @@ def test_rows_stand_at_multiples_validations_checkpoints_and_the_end() -> None:
         ("row", 13),
         ("checkpoint", 13),
     ]
-    assert [row["tokens"] for row in rows] == [4, 5, 6, 8, 10, 12, 13]
+    assert [row["tokens"] for row in rows] == [1, 4, 5, 6, 8, 10, 12, 13]
     assert result.progress.step == 13
 
 
@@ -382,11 +368,15 @@ def test_the_mean_of_a_class_is_over_its_examples_since_the_last_row() -> None:
         weight_batch([10, 0], ignore=((0, 1),), verb_labels=("look",)),
     ]
     rows: list[Row] = []
-    train_weight(model, batches, steps=2, rate=0.0, log=rows.append, log_every=2)
-    assert rows[0]["regular_loss"] == (4.0 + 10.0) / 2
-    assert rows[0]["train_loss"] == 18.0 / 3
+    # Step 1 has a row of its own; the two batches follow.
+    alone = weight_batch([7], verb_labels=("go",))
+    train_weight(model, [alone, *batches], steps=3, rate=0.0, log=rows.append, log_every=3)
+    first, row = rows
+    assert (first["regular_loss"], first["irregular_loss"]) == (None, 7.0)
+    assert row["regular_loss"] == (4.0 + 10.0) / 2
+    assert row["train_loss"] == 18.0 / 3
     # "be" had no counted position: no loss, which is not a loss of 0.
-    assert rows[0]["irregular_loss"] is None
+    assert row["irregular_loss"] is None
 
 
 def test_a_class_that_is_there_and_nan_is_not_taken_for_absent(tmp_path: Path) -> None:
@@ -409,7 +399,8 @@ def test_a_class_that_is_there_and_nan_is_not_taken_for_absent(tmp_path: Path) -
     assert result.outcome == "non-finite"
     assert row["regular_loss"] == 2.0
     assert row["irregular_loss"] is None
-    assert row["non_finite"] == {"train_loss": "nan", "grad_norm": "nan", "irregular_loss": "nan"}
+    assert row["non_finite"] == dict.fromkeys(("train_loss", "grad_norm", "grad_norm_max", "irregular_loss"), "nan")
+    assert row["non_finite_place"] == "the gradient of w"
 
 
 # --------------------------------------------------------------------------- stopping
@@ -474,7 +465,8 @@ def test_the_step_that_failed_has_a_row_that_the_log_can_write(tmp_path: Path) -
     assert all(math.isfinite(row["train_loss"]) and "non_finite" not in row for row in rows[:2])
     last = rows[-1]
     assert (last["train_loss"], last["grad_norm"]) == (None, None)
-    assert last["non_finite"] == {"train_loss": "nan", "grad_norm": "nan"}
+    assert last["non_finite"] == {"train_loss": "nan", "grad_norm": "nan", "grad_norm_max": "nan"}
+    assert [row["non_finite_place"] for row in rows] == [None, None, "fuse"]
     modules = last["inspect"]["modules"]
     assert (modules["up"]["nan"], modules["up"]["n"]) == (0, EXAMPLES * LENGTH * HIDDEN)
     assert (modules["fuse"]["nan"], modules["fuse"]["n"]) == (EXAMPLES * LENGTH * HIDDEN, 0)
@@ -561,7 +553,7 @@ def test_a_stop_condition_ends_the_run_at_its_row_and_leaves_a_checkpoint() -> N
         model, [weight_batch([1])], steps=99, log_every=2, stop=stop, checkpoint=lambda at: saved.append(at.step)
     )
     assert (result.outcome, result.reason, result.progress.step) == ("stopped", "low enough", 6)
-    assert heard == [2, 4, 6]
+    assert heard == [1, 2, 4, 6]
     assert saved == [6]
     assert model.w.value.tolist() == [-1.0]
 
@@ -681,8 +673,8 @@ def test_a_run_is_bit_identical_with_and_without_inspector(settings: dict[str, i
     assert [without_clock(row, "inspect") for row in with_inspector[2]] == [
         without_clock(row, "inspect") for row in without[2]
     ]
-    assert [row["inspect"] is None for row in with_inspector[2]] == [False] * 4
-    assert [row["inspect"] is None for row in without[2]] == [True] * 4
+    assert [row["inspect"] is None for row in with_inspector[2]] == [False] * 5
+    assert [row["inspect"] is None for row in without[2]] == [True] * 5
     assert with_inspector[3] == without[3]
 
 
@@ -692,12 +684,12 @@ def test_statistics_run_from_row_to_row_and_gradients_are_whole() -> None:
     inspector.watch()
     _, rows = train_network(model, inspector=inspector, steps=7, log_every=3, accumulate=2)
     found = [row["inspect"] for row in rows]
-    steps = [3, 3, 1]
-    assert [row["step"] for row in rows] == [3, 6, 7]
+    steps = [1, 2, 3, 1]
+    assert [row["step"] for row in rows] == [1, 3, 6, 7]
     assert [each["modules"]["up"]["n"] for each in found] == [s * 2 * EXAMPLES * LENGTH * HIDDEN for s in steps]
     # Once a step, not once a batch.
     assert [each["gradients"]["table.grad"]["n"] for each in found] == [s * SYMBOLS * WIDTH for s in steps]
-    assert [each["spectral_norm"]["table"] is None for each in found] == [False, True, False]
+    assert [each["spectral_norm"]["table"] is None for each in found] == [False, True, False, True]
     assert all(each["update_ratio"]["up.weight"] > 0.0 for each in found)
     assert json.loads(json.dumps(found, allow_nan=False)) == found
 

@@ -1,6 +1,7 @@
 """The `minitrain` command: a thin caller of `run`, `dashboard`, `evaluation` and `prompt_worksheet`.
 
-Exit status: 0 done, 2 unusable input with nothing written, 3 stopped by non-finite values, 130 and 143 after signals.
+Exit status: 0 done or healthy, 1 findings (`diagnose`, `--stop-on`), 2 unusable input with nothing written, 3 stopped
+by non-finite values, 130 and 143 after signals.
 """
 
 from __future__ import annotations
@@ -27,13 +28,17 @@ from tqdm import tqdm
 from .__about__ import __version__
 from .config import RunConfig, load_config
 from .dashboard import write_dashboard
+from .diagnosis import Finding, findings
 from .evaluation import written
 from .loop import Row
 from .prompt_worksheet import prompt_worksheet
 from .run import check_out, execute, load_gpt2_folder, load_run, prepare, recorded_threads
 from .tokenizer import BOS_ID, Tokenizer
 
-UNUSABLE, NON_FINITE, INTERRUPTED, TERMINATED = 2, 3, 130, 143
+FINDINGS, UNUSABLE, NON_FINITE, INTERRUPTED, TERMINATED = 1, 2, 3, 130, 143
+
+
+_HEALTHY = {"en": "healthy: no finding", "es": "sano: ningún hallazgo"}
 
 
 class _Terminated(BaseException):
@@ -52,6 +57,7 @@ def main() -> None:
 @click.option("--out", type=click.Path(path_type=Path), help="Folder to write; new or empty. [default: runs/DATE-TIME]")
 @click.option("--from-gpt2", type=click.Path(path_type=Path), help="GPT-2 folder to start from; needs a text source.")
 @click.option("--resume", "resumed", type=click.Path(path_type=Path), help="Run folder to continue.")
+@click.option("--stop-on", "stop_on", multiple=True, metavar="CODE", help="End at this finding; repeatable.")
 @click.option("--threads", type=click.IntRange(min=1), help="BLAS threads. [default: 1; with --resume, as before]")
 def train_command(
     config_file: Path | None,
@@ -59,6 +65,7 @@ def train_command(
     out: Path | None,
     from_gpt2: Path | None,
     resumed: Path | None,
+    stop_on: tuple[str, ...],
     threads: int | None,
 ) -> None:
     """Train a model and leave a run folder with log, dashboard, results and weights."""
@@ -83,16 +90,23 @@ def train_command(
             with _progress(config) as (on_step, on_row):
                 try:
                     result = execute(
-                        prepared, folder, threads=threads, on_step=on_step, on_row=on_row, resume=resumed is not None
+                        prepared,
+                        folder,
+                        threads=threads,
+                        on_step=on_step,
+                        on_row=on_row,
+                        on_finding=_show_finding,
+                        stop_on=stop_on,
+                        resume=resumed is not None,
                     )
                 except (KeyboardInterrupt, _Terminated):
                     _show_what_there_is(folder)
                     raise
-    if result.outcome == "non-finite":
+    if result.reason:
         click.echo(f"minitrain: {result.reason}", err=True)
     click.echo(_summary(folder))
-    if result.outcome == "non-finite":
-        sys.exit(NON_FINITE)
+    if result.outcome != "finished":
+        sys.exit(NON_FINITE if result.outcome == "non-finite" else FINDINGS)
 
 
 @main.command("dashboard")
@@ -105,6 +119,23 @@ def dashboard_command(run: Path, language: str) -> None:
             raise ValueError(f"a run folder must hold inspector.log.jsonl; {str(run)!r} does not.")
         page = write_dashboard(run, language=language)
     click.echo(page.resolve().as_uri())
+
+
+@main.command("diagnose")
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, documented in the BLUEPRINT.")
+@click.option("--language", type=click.Choice(["en", "es"]), default="en", show_default=True)
+def diagnose_command(run: Path, as_json: bool, language: str) -> None:
+    """Say what is wrong with RUN, causes first; exit status 0 if nothing is, 1 if something."""
+    with _refusals(), threadpool_limits(1):
+        found = findings(run)
+        if as_json:
+            report = {"healthy": not found, "findings": [finding.to_json(language) for finding in found]}
+            click.echo(json.dumps(report, indent=2, allow_nan=False, ensure_ascii=False))
+        else:
+            click.echo("\n\n".join(finding.describe(language) for finding in found) or _HEALTHY[language])
+    if found:
+        sys.exit(FINDINGS)
 
 
 @main.command("sample")
@@ -251,6 +282,11 @@ def _progress(config: RunConfig) -> Iterator[tuple[Callable[[int, float], None] 
             )
 
     yield None, on_row
+
+
+def _show_finding(finding: Finding) -> None:
+    """Print a finding above the progress bar, if there is one."""
+    tqdm.write(finding.describe(), file=sys.stderr)
 
 
 def _summary(folder: Path) -> str:

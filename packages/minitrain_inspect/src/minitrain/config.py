@@ -1,6 +1,6 @@
-"""The configuration of a run: four sections of checked values, read from TOML and from `key=value` settings.
+"""The configuration of a run: five sections of checked values, read from TOML and from `key=value` settings.
 
-Read the four dataclasses first: they are the reference of all keys, with their defaults. `load_config` fills them.
+Read the five dataclasses first: they are the reference of all keys, with their defaults. `load_config` fills them.
 Whatever is wrong is a `ConfigError` of one line that names the key and what is allowed.
 """
 
@@ -22,6 +22,7 @@ from .config_fields import ConfigError, check_fields, choice, flag, integer, num
 __all__ = [
     "ConfigError",
     "DataConfig",
+    "FaultsConfig",
     "GPT2_KEYS",
     "InspectConfig",
     "ModelConfig",
@@ -192,6 +193,32 @@ class InspectConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FaultsConfig:
+    """What is broken on purpose, so that one can learn what a fault looks like; the diagnosis never sees it.
+
+    Attributes
+    ----------
+    dead_units : float
+        Share of the hidden units of each feed-forward network that are killed: before step `dead_units_step` their bias
+        is set to -10, where GELU gives 0.
+    dead_units_step : int
+        Counted from 1.
+    data_fraction : float
+        Share of the training part that is learned from. Validation and n-gram baseline stay those of the whole.
+    nan_step : int
+        Before this step one weight of the first block becomes NaN. 0: never.
+    """
+
+    dead_units: float = number(0.0, "from 0 to 1", lambda x: 0.0 <= x <= 1.0)
+    dead_units_step: int = integer(20, least=1)
+    data_fraction: float = number(1.0, "above 0, at most 1", lambda x: 0.0 < x <= 1.0)
+    nan_step: int = integer(0, least=0)
+
+    def __post_init__(self) -> None:
+        check_fields(self, "faults")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunConfig:
     """Everything that decides what a run does.
 
@@ -206,6 +233,7 @@ class RunConfig:
     model: ModelConfig = field(default_factory=ModelConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
     inspect: InspectConfig = field(default_factory=InspectConfig)
+    faults: FaultsConfig = field(default_factory=FaultsConfig)
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
         """Return section to key to value, every key written out."""
@@ -221,6 +249,7 @@ _SECTIONS: dict[str, type[Any]] = {
     "model": ModelConfig,
     "train": TrainConfig,
     "inspect": InspectConfig,
+    "faults": FaultsConfig,
 }
 
 

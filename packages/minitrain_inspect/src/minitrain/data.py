@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from .batches import (
@@ -86,7 +87,10 @@ def _verbs(config: RunConfig) -> Data:
     held_out = [encode_example(example, tokenizer) for example in corpus.validation]
     validation = evaluation_batches(held_out, _VALIDATION_BATCH, pad_id=PAD_ID)
     baseline = NGram(NGRAM_ORDER, vocab_size=tokenizer.vocab_size).fit([line.ids for line in train])
-    batches = PaddedBatches(train, config.train.batch_size, seed=config.train.seed, pad_id=PAD_ID)
+    # Spread evenly: the lines stand verb by verb.
+    count = _share(len(train), config.faults.data_fraction)
+    fed = [train[place * len(train) // count] for place in range(count)]
+    batches = PaddedBatches(fed, config.train.batch_size, seed=config.train.seed, pad_id=PAD_ID)
     return Data(tokenizer, batches, validation, baseline.nats(validation), corpus)
 
 
@@ -97,5 +101,11 @@ def _text(config: RunConfig, tokenizer: Tokenizer | None) -> Data:
     fitting = max(1, _VALIDATION_LOGITS // (context_len * vocab_size))
     validation = evaluation_windows(corpus.validation, context_len, min(_VALIDATION_BATCH, fitting))
     baseline = NGram(NGRAM_ORDER, vocab_size=vocab_size).fit([corpus.train])
-    batches = WindowBatches(corpus.train, context_len, config.train.batch_size, seed=config.train.seed)
+    # A window and the token after it are the least there can be.
+    fed = corpus.train[: max(context_len + 1, _share(len(corpus.train), config.faults.data_fraction))]
+    batches = WindowBatches(fed, context_len, config.train.batch_size, seed=config.train.seed)
     return Data(corpus.tokenizer, batches, validation, baseline.nats(validation), None)
+
+
+def _share(count: int, fraction: float) -> int:
+    return max(1, math.ceil(fraction * count))

@@ -26,11 +26,17 @@ SCHEMA: dict[str, str] = {
     "train_loss": "nats per target position, mean over the positions since the last row",
     "val_loss": "nats per target position on the validation split, or null where not measured at this step",
     "ngram_loss": "the baseline on the same validation positions, or null",
+    "uniform_loss": "ln of the number of classes to choose from, what a guess without knowledge costs, or null",
     "learning_rate": "rate used by this step",
     "grad_norm": "global L2 norm of this step's gradient before clipping",
+    "grad_norm_max": "the largest `grad_norm` of the steps since the last row",
+    "future_leak": "greatest change of a logit when only later tokens change, 0 where nothing leaks, "
+    "or null where not measured",
     "regular_loss": _CLASS_LOSS,
     "irregular_loss": _CLASS_LOSS,
     "inspect": "null with inspection off, else the object below",
+    "non_finite_place": "module, gradient or parameter where NaN or infinity was first seen when it ended the run, "
+    "or null",
     "non_finite": 'present where a number above was not finite (it is null there): key to `"nan"`, `"inf"` or `"-inf"`',
     "elapsed_seconds": "since the run began, resumed parts included",
 }
@@ -187,6 +193,21 @@ def read_log(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
             yield row
 
 
+def read_further(
+    path: str | os.PathLike[str], *, lines: int = 0, offset: int = 0
+) -> Iterator[tuple[int, int, dict[str, Any]]]:
+    """Rows of a log after the first `lines` lines, which end at byte `offset`: line number, end in bytes, and row.
+
+    For a log that is still being written: what comes last is where to go on. Otherwise as `read_log`.
+    """
+    with Path(path).open("rb") as log:
+        log.seek(offset)
+        # The row before may have been read when its line end was still missing.
+        if offset and log.read(1) != b"\n":
+            log.seek(offset)
+        yield from _parsed_lines(log, Path(path), lines + 1)
+
+
 def _ends_torn(path: Path) -> bool:
     """Whether the file holds something and its last byte ends no line."""
     if not path.exists() or path.stat().st_size == 0:
@@ -196,11 +217,14 @@ def _ends_torn(path: Path) -> bool:
         return log.read() != b"\n"
 
 
-def _parsed_lines(log: BinaryIO, path: Path) -> Iterator[tuple[int, int, dict[str, Any]]]:
-    """Line number, offset of the line's end and row of each line; stops before a torn last line."""
-    end = 0
+def _parsed_lines(log: BinaryIO, path: Path, first: int = 1) -> Iterator[tuple[int, int, dict[str, Any]]]:
+    """Line number, offset of the line's end and row of each line from where `log` stands, which is line `first`.
+
+    Stops before a torn last line.
+    """
+    end = log.tell()
     torn: tuple[int, str] | None = None
-    for number, line in enumerate(log, start=1):
+    for number, line in enumerate(log, start=first):
         if torn is not None:
             raise ValueError(
                 f"{path}, line {torn[0]}: a log holds one JSON object a line, and only the last may be torn; "

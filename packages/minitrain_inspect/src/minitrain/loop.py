@@ -90,6 +90,7 @@ class _Window:
     def __init__(self) -> None:
         self.loss = 0.0
         self.tokens = 0
+        self.grad_norm_max = 0.0
         self.example_losses: list[npt.NDArray[np.float64]] = []
         self.verb_labels: list[str] = []
 
@@ -102,6 +103,11 @@ class _Window:
             seen = counts > 0  # an example without a counted position has no loss, which is not a loss of 0
             self.example_losses.append(sums[seen] / counts[seen])
             self.verb_labels += [label for label, has in zip(batch.verb_labels, seen, strict=True) if has]
+
+    def note_grad_norm(self, norm: float) -> None:
+        # Not `max`: NaN must stay.
+        if not norm <= self.grad_norm_max:
+            self.grad_norm_max = norm
 
     def mean(self) -> float:
         return self.loss / self.tokens if self.tokens else 0.0
@@ -152,11 +158,14 @@ def train(
     validate: Callable[[], float] | None = None,
     val_every: int = 0,
     baseline: float | None = None,
+    uniform: float | None = None,
+    leak: Callable[[], float] | None = None,
     log: Callable[[Row], None] | None = None,
     log_every: int = 1,
     checkpoint: Callable[[Progress], None] | None = None,
     checkpoint_every: int = 0,
     stop: Callable[[Row], str | None] | None = None,
+    before_step: Callable[[int], None] | None = None,
     on_step: Callable[[int, float], None] | None = None,
     progress: Progress | None = None,
 ) -> TrainResult:
@@ -188,12 +197,19 @@ def train(
         Returns the validation loss; called every `val_every` steps and at the end.
     baseline : float, optional
         A constant loss to log beside the validation loss: the n-gram model's.
+    uniform : float, optional
+        A constant loss to log: that of a guess without knowledge, the logarithm of the number of classes.
+    leak : callable, optional
+        Returns how far later tokens move the model's earlier outputs (`diagnosis.probes.future_leak`); called at step
+        1 and with each validation.
     log : callable, optional
-        Receives each row: every `log_every` steps, at validations, at checkpoints, and at the last step.
+        Receives each row: at step 1, every `log_every` steps, at validations, at checkpoints, and at the last step.
     checkpoint : callable, optional
         Called with the progress every `checkpoint_every` steps, at the end and at a stop, after the row of that step.
     stop : callable, optional
         Receives each row; a string it returns ends the run with that reason.
+    before_step : callable, optional
+        `before_step(step)` before anything of that step, counted from 1, is computed.
     on_step : callable, optional
         `on_step(step, loss)` after each step: a progress bar.
     progress : Progress, optional
@@ -221,12 +237,15 @@ def train(
     model.train()
 
     while at.step < steps:
+        if before_step is not None:
+            before_step(at.step + 1)
         rate = schedule(at.step)
         optimizer.lr = rate
         optimizer.zero_grad()
         model.zero_grad()  # also what the optimiser was not given: its gradients would pile up in the norm
         step_loss = _accumulate_gradients(model, batches, objective, accumulate, inspector, window)
         grad_norm = clip_grad_norm(parameters, limit)
+        window.note_grad_norm(grad_norm)
         updates = math.isfinite(grad_norm) and math.isfinite(step_loss)
         if updates:
             optimizer.step()
@@ -239,7 +258,8 @@ def train(
         last = at.step == steps
         validates = updates and validate is not None and (last or _due(at.step, val_every))
         saves = updates and checkpoint is not None and (last or _due(at.step, checkpoint_every))
-        if updates and not (last or validates or saves or _due(at.step, log_every)):
+        first = at.step == 1
+        if updates and not (first or last or validates or saves or _due(at.step, log_every)):
             continue
 
         # The step that failed has a row of its own, with the number it would have had.
@@ -253,6 +273,9 @@ def train(
             # NaN is below nothing, so that it never becomes the best.
             if at.val_loss < (math.inf if at.best_val_loss is None else at.best_val_loss):
                 at.best_val_loss, at.best_step = at.val_loss, at.step
+        place: str | None = None
+        if not finite:
+            place = _first_bad(model, inspector) or ("the validation loss" if updates else "the loss")
         at.elapsed_seconds = time.perf_counter() - began
         regular, irregular = window.by_class()
         row: Row = {
@@ -261,19 +284,24 @@ def train(
             "train_loss": at.train_loss,
             "val_loss": at.val_loss if validates else None,
             "ngram_loss": baseline,
+            "uniform_loss": uniform,
             "learning_rate": rate,
             "grad_norm": grad_norm,
+            "grad_norm_max": window.grad_norm_max,
+            "future_leak": leak() if leak is not None and updates and (first or validates) else None,
             "regular_loss": regular,
             "irregular_loss": irregular,
             "inspect": None if inspector is None else inspector.measurements(),
+            "non_finite_place": place,
             "elapsed_seconds": at.elapsed_seconds,
         }
         window = _Window()
         if log is not None:
             log(row)
         if not finite:
-            place = _first_bad(model, inspector) or ("the validation loss" if updates else "the loss")
-            return TrainResult("non-finite", f"step {row_step}: the first NaN or infinity was seen in {place}", at)
+            seen = None if inspector is None else inspector.first_non_finite
+            where = place if seen is None else f"{seen.name} at step {seen.step}"
+            return TrainResult("non-finite", f"step {row_step}: the first NaN or infinity was seen in {where}", at)
         if inspector is not None:
             inspector.reset()
         reason = None if stop is None else stop(row)
@@ -326,8 +354,7 @@ def _accumulate_gradients(
 def _first_bad(model: Module, inspector: Inspector | None) -> str | None:
     """Name the module, parameter or gradient that was the first not to be finite; None if all are."""
     if inspector is not None and inspector.first_non_finite is not None:
-        step, name = inspector.first_non_finite
-        return f"{name} at step {step}"
+        return inspector.first_non_finite.name
     for name, parameter in model.named_parameters():
         if not np.isfinite(parameter.value).all():
             return f"the parameter {name}"

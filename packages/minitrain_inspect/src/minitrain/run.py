@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,10 +23,12 @@ from .checkpoint import Resumable, load_checkpoint, save_checkpoint
 from .config import GPT2_KEYS, RunConfig, load_config
 from .dashboard import write_dashboard
 from .data import Data, load_data
+from .diagnosis import Finding, Watch, all_rules, future_leak
 from .evaluation import completions, exact_shares
+from .faults import faulty_steps
 from .gpt2_tokenizer import folder_tokenizer
 from .inspect import Inspector
-from .log import LogWriter
+from .log import LogWriter, read_log
 from .loop import Progress, Row, TrainResult, evaluate, train
 from .manifest import build_manifest, write_manifest
 from .tokenizer import Tokenizer
@@ -132,6 +134,8 @@ def execute(
     threads: int,
     on_step: Callable[[int, float], None] | None = None,
     on_row: Callable[[Row], None] | None = None,
+    on_finding: Callable[[Finding], None] | None = None,
+    stop_on: Collection[str] = (),
     resume: bool = False,
 ) -> TrainResult:
     """Train, leave a run folder behind and return how training ended.
@@ -147,6 +151,10 @@ def execute(
         BLAS threads, for the manifest.
     on_step, on_row : callable, optional
         Progress: see `loop.train`.
+    on_finding : callable, optional
+        Receives each finding of the diagnosis once, after the row that first shows it.
+    stop_on : collection of str
+        Codes of findings that end the run there. What a resumed run's log shows already does not.
     resume : bool
         Continue from the last checkpoint; from the beginning if there is none.
 
@@ -174,6 +182,15 @@ def execute(
         )
         parts["inspector"] = inspector
     state = out / "checkpoint" / "state.safetensors"
+    rules = all_rules()
+    unknown = sorted(set(stop_on) - {rule.code for rule in rules})
+    if unknown:
+        raise ValueError(
+            f"--stop-on must be a code of the diagnosis; got {unknown[0]!r}. "
+            f"The codes are {', '.join(rule.code for rule in rules)}."
+        )
+    watch = Watch(rules)
+    stops: list[str] = []
 
     def checkpoint(at: Progress) -> None:
         save_checkpoint(state, model, optimizer, at, parts)
@@ -183,6 +200,11 @@ def execute(
         writer.write(row)
         if on_row is not None:
             on_row(row)
+        for finding in watch.add(row):
+            if on_finding is not None:
+                on_finding(finding)
+            if finding.code in stop_on:
+                stops.append(f"step {row['step']}: the diagnosis found {finding.code}")
 
     with nullcontext() if inspector is None else inspector:
         if inspector is not None:
@@ -193,6 +215,7 @@ def execute(
         with LogWriter(out / "inspector.log.jsonl") as writer, np.errstate(all="ignore"):
             if resume:
                 writer.rewind(progress.step)
+                watch = Watch(rules, read_log(writer.path))
             result = train(
                 model,
                 optimizer,
@@ -205,10 +228,14 @@ def execute(
                 validate=lambda: evaluate(model, data.validation),
                 val_every=settings.val_every,
                 baseline=data.ngram_loss,
+                uniform=math.log(model.config.vocab_size),
+                leak=lambda: future_leak(model, model.config.vocab_size, model.config.context_len),
                 log=log,
                 log_every=settings.log_every,
                 checkpoint=checkpoint,
                 checkpoint_every=settings.checkpoint_every,
+                stop=lambda _row: stops[0] if stops else None,
+                before_step=faulty_steps(model, config.faults),
                 on_step=on_step,
                 progress=progress,
             )

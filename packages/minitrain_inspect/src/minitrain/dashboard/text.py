@@ -1,67 +1,11 @@
-"""Every sentence of the page, in English and Spanish, and the way numbers are written.
+"""Every sentence of the page, in English and Spanish; `Text` itself is in `bilingual.py`.
 
-A `Text` always carries both languages: the page holds both and shows one, so that switching needs no second file.
 Words that several files share stand here; a sentence that one place says stands at that place.
 """
 
-import math
-from collections.abc import Iterable
-from typing import NamedTuple
+from ..bilingual import LANGUAGES, Text, joined, number, plain
 
-LANGUAGES = ("en", "es")
-
-
-class Text(NamedTuple):
-    """One sentence or word in both languages."""
-
-    en: str
-    es: str
-
-    def fill(self, **values: "Text | str | float | int") -> "Text":
-        """The sentence with `{name}` replaced in both languages; floats are written by `number`."""
-
-        def of(index: int) -> dict[str, str]:
-            return {
-                key: value[index]
-                if isinstance(value, Text)
-                else number(value)
-                if isinstance(value, float)
-                else str(value)
-                for key, value in values.items()
-            }
-
-        return Text(self.en.format(**of(0)), self.es.format(**of(1)))
-
-    def capitalised(self) -> "Text":
-        """With a capital at the start, for the beginning of a sentence."""
-        return Text(self.en[:1].upper() + self.en[1:], self.es[:1].upper() + self.es[1:])
-
-    def __str__(self) -> str:
-        return self.en
-
-
-def plain(words: str) -> Text:
-    """`words` as they are in both languages: a name, a number."""
-    return Text(words, words)
-
-
-def joined(texts: Iterable[Text], separator: str = " ") -> Text:
-    """The texts one after another."""
-    both = list(texts)
-    return Text(separator.join(text.en for text in both), separator.join(text.es for text in both))
-
-
-def number(value: float | None) -> str:
-    """`value` with four significant digits, as short as they allow; a dash for None."""
-    if value is None:
-        return "–"
-    if not math.isfinite(value):
-        return "∞" if value > 0 else "−∞" if value < 0 else "nan"
-    if value != 0 and not 1e-4 <= abs(value) < 1e6:
-        mantissa, exponent = f"{value:.3e}".split("e")
-        return f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}".replace("-", "−")
-    digits = f"{value:.4g}" if abs(value) < 1e4 else f"{value:.0f}"
-    return digits.replace("-", "−")
+__all__ = ["LANGUAGES", "Text", "count", "duration", "joined", "number", "plain"]
 
 
 def count(value: int) -> Text:

@@ -1,0 +1,109 @@
+"""What a diagnosis says: a code, a place, the numbers beside the healthy ones, the likely cause and what to try."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ..bilingual import LANGUAGES, Text, number
+
+Severity = Literal["error", "warning"]
+SEVERITIES: tuple[Severity, ...] = ("error", "warning")
+"""Worst first."""
+
+Range = tuple[float | None, float | None]
+"""Lowest and highest healthy value; None where that side is open."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One fault; its fields are the keys of `minitrain diagnose --json`.
+
+    Attributes
+    ----------
+    code : str
+        For instance "bad-init".
+    severity : "error" or "warning"
+        Of an error the run cannot recover; with a warning it is worse than it need be.
+    where : str
+        Name of a module, parameter or gradient, or the key of the series in the log.
+    step : int
+        Optimiser step at which it shows.
+    evidence : dict
+        Name to number, finite: what was measured.
+    healthy_range : dict
+        The same names, those that have a healthy range, to `(lowest, highest)`.
+    cause, advice : Text
+        In English and Spanish.
+    """
+
+    code: str
+    severity: Severity
+    where: str
+    step: int
+    evidence: Mapping[str, float]
+    healthy_range: Mapping[str, Range]
+    cause: Text
+    advice: Text
+
+    def to_json(self, language: str = "en") -> dict[str, Any]:
+        """Return the finding as JSON values, its sentences in one language.
+
+        Raises
+        ------
+        ValueError
+            If there is no such language.
+        """
+        at = _language(language)
+        return {
+            "code": self.code,
+            "severity": self.severity,
+            "where": self.where,
+            "step": self.step,
+            "evidence": dict(self.evidence),
+            "healthy_range": {name: list(bounds) for name, bounds in self.healthy_range.items()},
+            "cause": self.cause[at],
+            "advice": self.advice[at],
+        }
+
+    def describe(self, language: str = "en") -> str:
+        """Return the finding as a few lines for a person.
+
+        Raises
+        ------
+        ValueError
+            If there is no such language.
+        """
+        at = _language(language)
+        head = _HEAD.fill(severity=_SEVERITY_WORDS[self.severity], code=self.code, step=self.step, where=self.where)
+        numbers = [f"  {name} {number(value)}{self._beside(name, at)}" for name, value in self.evidence.items()]
+        return "\n".join([head[at], *numbers, f"  {_CAUSE[at]} {self.cause[at]}", f"  {_ADVICE[at]} {self.advice[at]}"])
+
+    def _beside(self, name: str, at: int) -> str:
+        """The healthy range of one number, in brackets; nothing where it has none."""
+        low, high = self.healthy_range.get(name, (None, None))
+        if low is not None and high is not None:
+            words = _BETWEEN.fill(low=float(low), high=float(high))
+        elif high is not None:
+            words = _AT_MOST.fill(high=float(high))
+        elif low is not None:
+            words = _AT_LEAST.fill(low=float(low))
+        else:
+            return ""
+        return f" ({words[at]})"
+
+
+def _language(language: str) -> int:
+    if language not in LANGUAGES:
+        raise ValueError(f"language must be one of {', '.join(LANGUAGES)}; got {language!r}. Use en.")
+    return LANGUAGES.index(language)
+
+
+_HEAD = Text("{severity}: {code} at step {step}, {where}", "{severity}: {code} en el paso {step}, {where}")
+_SEVERITY_WORDS: dict[Severity, Text] = {"error": Text("error", "error"), "warning": Text("warning", "aviso")}
+_CAUSE = Text("Likely cause:", "Causa probable:")
+_ADVICE = Text("Try:", "Pruebe:")
+_BETWEEN = Text("healthy: {low} to {high}", "sano: de {low} a {high}")
+_AT_MOST = Text("healthy: at most {high}", "sano: como mucho {high}")
+_AT_LEAST = Text("healthy: at least {low}", "sano: al menos {low}")

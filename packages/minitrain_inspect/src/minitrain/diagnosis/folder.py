@@ -1,0 +1,75 @@
+"""The diagnosis of a run folder: its log, and where the log has no answer a probe of its weights."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..log import read_log
+from .finding import Finding
+from .probes import future_leak
+from .record import Record
+from .rule import Rule, diagnose, installed_rules
+from .rules import RULES
+
+
+def all_rules() -> list[Rule]:
+    """Our rules and those of installed packages.
+
+    Raises
+    ------
+    ValueError
+        As `installed_rules`, or if two rules have one code.
+    """
+    rules = [*RULES, *installed_rules()]
+    codes = [rule.code for rule in rules]
+    twice = [code for code in codes if codes.count(code) > 1]
+    if twice:
+        raise ValueError(f"each rule must have a code of its own; {twice[0]!r} belongs to two. Rename one.")
+    return rules
+
+
+def findings(run: str | os.PathLike[str], *, rules: Sequence[Rule] | None = None) -> list[Finding]:
+    """Findings about the run in a folder, first the causes; an empty list is a healthy run.
+
+    The log is read as a stream. Where no row says whether later tokens leak and the folder has weights, the model is
+    loaded and probed; otherwise neither configuration nor manifest is opened.
+
+    Parameters
+    ----------
+    run : path of the folder
+    rules : sequence of Rule, optional
+        By default `all_rules()`.
+
+    Raises
+    ------
+    ValueError
+        If the folder has no log, or one that cannot be read or is empty; as `all_rules`.
+    """
+    folder = Path(run)
+    log = folder / "inspector.log.jsonl"
+    if not log.is_file():
+        raise ValueError(f"a run folder must hold inspector.log.jsonl; {str(folder)!r} does not.")
+    record = Record(read_log(log))
+    if record.rows == 0:
+        raise ValueError(f"a log must hold a row to be diagnosed; {str(log)!r} has none yet. Train some steps first.")
+    if record.last("future_leak") is None:
+        leak = _probed(folder)
+        if leak is not None:
+            record.scalars["future_leak"].add(record.steps, leak)
+    return diagnose(record, all_rules() if rules is None else rules)
+
+
+def _probed(folder: Path) -> float | None:
+    """What the probe says of the folder's weights; None where it cannot be asked."""
+    # Here, since it brings in MiniGPT, which the rest of the diagnosis does not need.
+    from ..run import load_run
+
+    try:
+        _, model, _ = load_run(folder)
+    except (ValueError, OSError):
+        return None
+    leak = future_leak(model, model.config.vocab_size, model.config.context_len)
+    return leak if math.isfinite(leak) else None

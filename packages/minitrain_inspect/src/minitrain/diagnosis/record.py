@@ -1,0 +1,205 @@
+"""What a diagnosis knows of a run: the rows of its log, taken in one by one and summed up in bounded memory.
+
+`Series` keeps one number's course, `Record` all of a run's. Rules read a `Record` and nothing else; the configuration
+of the run never comes here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterable, Mapping
+from statistics import median
+from typing import Any, NamedTuple
+
+_KEPT = 512
+"""Points of a series at most. Even, so that half can be left out."""
+
+_WINDOW = 5
+"""Rows of the smoothed series: two bad ones in a row do not show."""
+
+_SCALARS = (
+    *("train_loss", "val_loss", "ngram_loss", "uniform_loss"),
+    *("learning_rate", "grad_norm", "grad_norm_max", "future_leak"),
+)
+
+
+class Point(NamedTuple):
+    """A value and the optimiser step it belongs to."""
+
+    step: int
+    value: float
+
+
+class Series:
+    """The course of one number: first, last, lowest and highest point exactly, and up to 512 spread evenly.
+
+    Attributes
+    ----------
+    count : int
+        Values added.
+    first, last, lowest, highest : Point or None
+        None before the first value. Of equal extremes the first.
+    """
+
+    __slots__ = ("_every", "_points", "count", "first", "highest", "last", "lowest")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.first: Point | None = None
+        self.last: Point | None = None
+        self.lowest: Point | None = None
+        self.highest: Point | None = None
+        self._points: list[Point] = []
+        self._every = 1
+
+    def add(self, step: int, value: float) -> None:
+        """Take in the next value; it must be finite."""
+        point = Point(step, value)
+        self.first = self.first or point
+        self.last = point
+        if self.lowest is None or value < self.lowest.value:
+            self.lowest = point
+        if self.highest is None or value > self.highest.value:
+            self.highest = point
+        if self.count % self._every == 0:
+            if len(self._points) == _KEPT:
+                self._points = self._points[::2]
+                self._every *= 2
+            if self.count % self._every == 0:
+                self._points.append(point)
+        self.count += 1
+
+    @property
+    def points(self) -> list[Point]:
+        """What is kept, in order, the last point included."""
+        if self.last is None or self._points[-1] == self.last:
+            return list(self._points)
+        return [*self._points, self.last]
+
+    def recent(self, share: float = 0.1, least: int = 3) -> float | None:
+        """Median of the last `share` of the kept points, of `least` at least; None if there are fewer."""
+        points = self.points
+        taken = max(least, math.ceil(share * len(points)))
+        return median(point.value for point in points[-taken:]) if len(points) >= taken else None
+
+    def at(self, step: int) -> float | None:
+        """Value of the last kept point up to `step`; None before the first."""
+        value = None
+        for point in self.points:
+            if point.step > step:
+                break
+            value = point.value
+        return value
+
+
+class NonFinite(NamedTuple):
+    """The first row with a number that was not finite."""
+
+    step: int
+    where: str
+    nan: int
+    inf: int
+
+
+class Record:
+    """The rows of one log so far; `add` them in order.
+
+    Attributes
+    ----------
+    rows : int
+        Rows taken in.
+    steps : int
+        Optimiser step of the last row.
+    scalars : dict
+        Key of the log to Series; values that were null are left out.
+    update_ratio, dead_fraction, gradient : dict
+        Name of a matrix, activation module, gradient to the Series of its |Δw| / |w|, its fraction of dead units, its
+        L2 norm.
+    typical_update, largest_update : Series
+        Median and maximum of the update ratios over the matrices of a row.
+    smooth_loss, smooth_update : Series
+        Median of the last five `train_loss` and `typical_update`, from the fifth on.
+    non_finite : NonFinite or None
+    """
+
+    def __init__(self, rows: Iterable[Mapping[str, Any]] = ()) -> None:
+        self.rows = 0
+        self.steps = 0
+        self.scalars: dict[str, Series] = {key: Series() for key in _SCALARS}
+        self.update_ratio: dict[str, Series] = {}
+        self.dead_fraction: dict[str, Series] = {}
+        self.gradient: dict[str, Series] = {}
+        self.typical_update = Series()
+        self.largest_update = Series()
+        self.smooth_loss = Series()
+        self.smooth_update = Series()
+        self._losses: deque[float] = deque(maxlen=_WINDOW)
+        self._updates: deque[float] = deque(maxlen=_WINDOW)
+        self.non_finite: NonFinite | None = None
+        for row in rows:
+            self.add(row)
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        """Take in one row, as the log has it or as the loop hands it over."""
+        step = int(row["step"])
+        self.rows += 1
+        self.steps = step
+        if self.non_finite is None:
+            self.non_finite = _non_finite(row)
+        for key, series in self.scalars.items():
+            _put(series, step, row.get(key))
+        if _finite(row.get("train_loss")):
+            _smooth(self.smooth_loss, self._losses, step, float(row["train_loss"]))
+        inspect: Mapping[str, Any] = row.get("inspect") or {}
+        ratios = [value for value in (inspect.get("update_ratio") or {}).values() if _finite(value)]
+        if ratios:
+            self.typical_update.add(step, median(ratios))
+            _smooth(self.smooth_update, self._updates, step, median(ratios))
+            self.largest_update.add(step, max(ratios))
+        for key, kept in (("update_ratio", self.update_ratio), ("dead_fraction", self.dead_fraction)):
+            for name, value in (inspect.get(key) or {}).items():
+                _put(kept.setdefault(name, Series()), step, value)
+        for name, statistics in (inspect.get("gradients") or {}).items():
+            _put(self.gradient.setdefault(name, Series()), step, statistics.get("l2"))
+
+    def first(self, key: str) -> float | None:
+        """First value of a scalar series; None if it has none."""
+        point = self.scalars[key].first
+        return None if point is None else point.value
+
+    def last(self, key: str) -> float | None:
+        """Last value of a scalar series; None if it has none."""
+        point = self.scalars[key].last
+        return None if point is None else point.value
+
+
+def _finite(value: object) -> bool:
+    return isinstance(value, (int, float)) and math.isfinite(value)
+
+
+def _put(series: Series, step: int, value: float | None) -> None:
+    if value is not None and math.isfinite(value):
+        series.add(step, float(value))
+
+
+def _smooth(series: Series, window: deque[float], step: int, value: float) -> None:
+    window.append(value)
+    if len(window) == _WINDOW:
+        series.add(step, median(window))
+
+
+def _non_finite(row: Mapping[str, Any]) -> NonFinite | None:
+    """Where a row was not finite, with what the Inspector counted; None if all of it was."""
+    flagged = dict(row.get("non_finite") or {})
+    # A row on its way to the log still holds the numbers themselves.
+    flagged |= {key: "" for key in _SCALARS if isinstance(row.get(key), float) and not math.isfinite(row[key])}
+    inspect: Mapping[str, Any] = row.get("inspect") or {}
+    groups = [inspect.get(part) or {} for part in ("modules", "gradients")]
+    bad = [(name, each) for group in groups for name, each in group.items() if each.get("nan") or each.get("inf")]
+    place = row.get("non_finite_place")
+    if not (flagged or bad or place):
+        return None
+    where = place or (bad[0][0] if bad else next(iter(flagged)))
+    counted: Mapping[str, Any] = next((each for name, each in bad if name == where), {})
+    return NonFinite(int(row["step"]), where, int(counted.get("nan") or 0), int(counted.get("inf") or 0))

@@ -1,0 +1,283 @@
+"""The table of rules: each a small pure function of a `Record`, with its thresholds above it.
+
+Where a threshold has no source it was measured: healthy values and those of faults stand in the package's BLUEPRINT,
+section 11, and in `experiments/19-break-it`. No rule speaks before it has enough rows to be sure of them; a run is
+healthy at each of its steps, not only at its end.
+"""
+
+from __future__ import annotations
+
+from .finding import Severity
+from .record import Record
+from .rule import Check, Rule, Sighting
+from .wording import WORDING
+
+FIRST_LOSS = 1.5
+"""First loss over ln V, at most: the usual starts give 1.0, matrices drawn 10 times too large 1.3, 100 times 9."""
+
+FIRST_UPDATE = 0.7
+"""|Δw| / |w| of the first step, at most. 0.15 and less does no harm, 0.5 a little, 1.0 costs a third of what is won."""
+
+WARMED_UP = 0.5
+"""A first rate below this share of the highest is a warm-up."""
+
+TYPICAL_UPDATE_HIGH = 0.055
+"""Median |Δw| / |w| over matrices and five rows, at most. Healthy runs reach 0.03."""
+
+LOSS_RISE = 0.05
+"""Share of the first loss by which the loss, a median of five rows, may stand above its lowest while rates are high."""
+
+MOVING_UPDATE = 0.01
+"""|Δw| / |w| from which on a rise of the loss can be blamed on the rate."""
+
+TYPICAL_UPDATE_LOW = 5e-4
+"""Median |Δw| / |w| that the highest row reaches at least, where a run starts from nothing. Usual: 4e-3 and more."""
+
+HARDLY_LEARNED = 0.5
+"""A loss above this share of the first is that of a model which has hardly learned."""
+
+FROM_NOTHING = 0.8
+"""A first loss above this share of ln V is that of a model which knows nothing yet, and needs no small steps."""
+
+SETTLED_STEPS = 50
+"""Steps after the highest rate before a run can be called slow."""
+
+OVERFIT_RATIO, OVERFIT_NATS = 1.1, 0.1
+"""By how much the validation loss may stand above its best: both must be passed."""
+
+TRAINING_FELL = 0.75
+"""Training loss over that at the best validation, below which the model still learned its training data."""
+
+DIVERGED_SHARE = 0.15
+"""Rise of the loss above its lowest, as a share of the first loss, where it also lost half of what it had won."""
+
+EXPLODING = 100.0
+"""Gradient norm over the larger of its median and its first value."""
+
+VANISHING = 1e-6
+"""Gradient norm of a matrix over that of the matrix with the largest: healthy ones stay above 1e-4."""
+
+DEAD = 0.6
+"""Fraction of dead units. Half of them dead did not harm the runs in `experiments/19-break-it`, nine tenths did."""
+
+ROWS, VANISHING_ROWS = 3, 5
+"""Rows in a row that must show what could be an accident of one; gradients later than the dead units that stop them."""
+
+
+def bad_init(record: Record) -> Sighting | None:
+    """The first loss, of untouched weights, is far above ln V."""
+    first, uniform = record.scalars["train_loss"].first, record.first("uniform_loss")
+    if first is None or first.step != 1 or not uniform or first.value <= FIRST_LOSS * uniform:
+        return None
+    return Sighting(
+        "train_loss",
+        1,
+        {"first_loss": first.value, "uniform_loss": uniform},
+        {"first_loss": (None, FIRST_LOSS * uniform)},
+    )
+
+
+def no_warmup(record: Record) -> Sighting | None:
+    """The first step used the full rate and rewrote a matrix."""
+    first, rate = record.largest_update.first, record.scalars["learning_rate"]
+    if first is None or first.step != 1 or first.value <= FIRST_UPDATE or rate.first is None or rate.highest is None:
+        return None
+    if rate.first.value < WARMED_UP * rate.highest.value:
+        return None
+    where, largest = max(
+        ((name, series.first.value) for name, series in record.update_ratio.items() if series.first is not None),
+        key=lambda pair: pair[1],
+    )
+    evidence = {"update_ratio": largest, "learning_rate": rate.first.value}
+    norm = record.scalars["grad_norm_max"].highest
+    if norm is not None:
+        evidence["grad_norm_max"] = norm.value
+    return Sighting(where, 1, evidence, {"update_ratio": (None, FIRST_UPDATE)})
+
+
+def broken_mask(record: Record) -> Sighting | None:
+    """The probe saw later tokens move earlier logits; of the losses alone nobody can tell."""
+    leak = record.scalars["future_leak"].highest
+    if leak is None or leak.value == 0.0:
+        return None
+    first = next(point for point in record.scalars["future_leak"].points if point.value > 0.0)
+    evidence = {"future_leak": leak.value}
+    for key in ("val_loss", "ngram_loss"):
+        value = record.last(key)
+        if value is not None:
+            evidence[key] = value
+    return Sighting("future_leak", first.step, evidence, {"future_leak": (0.0, 0.0)})
+
+
+def learning_rate_too_high(record: Record) -> Sighting | None:
+    """Updates stay large beside the weights, or the loss turns up while they move much."""
+    update = record.smooth_update
+    if update.highest is not None and update.highest.value > TYPICAL_UPDATE_HIGH:
+        at = next(point for point in update.points if point.value > TYPICAL_UPDATE_HIGH)
+        evidence = {"update_ratio": update.highest.value}
+        rate = record.scalars["learning_rate"].at(at.step)
+        if rate is not None:
+            evidence["learning_rate"] = rate
+        return Sighting("update_ratio", at.step, evidence, {"update_ratio": (None, TYPICAL_UPDATE_HIGH)})
+    return _rise(record)
+
+
+def _rise(record: Record) -> Sighting | None:
+    """The first place at which the loss stands well above its lowest while the weights move much."""
+    first, moving = record.scalars["train_loss"].first, dict(record.smooth_update.points)
+    lowest = None
+    for step, value in record.smooth_loss.points:
+        lowest = value if lowest is None else min(lowest, value)
+        if first is None or value <= lowest + LOSS_RISE * first.value or moving.get(step, 0.0) < MOVING_UPDATE:
+            continue
+        return Sighting(
+            "train_loss",
+            step,
+            {"train_loss": value, "lowest_before": lowest, "update_ratio": moving[step]},
+            {"train_loss": (None, lowest + LOSS_RISE * first.value)},
+        )
+    return None
+
+
+def learning_rate_too_low(record: Record) -> Sighting | None:
+    """A model that started from nothing has hardly learned, and its weights hardly moved at any time."""
+    first, loss, uniform = record.scalars["train_loss"].first, record.smooth_loss.last, record.first("uniform_loss")
+    update, rate = record.typical_update.highest, record.scalars["learning_rate"].highest
+    if first is None or loss is None or update is None or rate is None or update.value >= TYPICAL_UPDATE_LOW:
+        return None
+    if record.steps < rate.step + SETTLED_STEPS or loss.value < HARDLY_LEARNED * first.value:
+        return None
+    if uniform is not None and first.value < FROM_NOTHING * uniform:
+        return None
+    return Sighting(
+        "update_ratio",
+        record.steps,
+        {"update_ratio": update.value, "learning_rate": rate.value, "train_loss": loss.value},
+        {"update_ratio": (TYPICAL_UPDATE_LOW, None), "train_loss": (None, HARDLY_LEARNED * first.value)},
+    )
+
+
+def overfitting(record: Record) -> Sighting | None:
+    """The last validations all stand above the best, and training still fell since then."""
+    validation, last = record.scalars["val_loss"], record.smooth_loss.last
+    best = validation.lowest
+    if best is None or last is None:
+        return None
+    since = [point for point in validation.points if point.step > best.step][-ROWS:]
+    limit = max(OVERFIT_RATIO * best.value, best.value + OVERFIT_NATS)
+    then = record.smooth_loss.at(best.step)
+    if len(since) < ROWS or min(point.value for point in since) <= limit:
+        return None
+    if then is None or last.value >= TRAINING_FELL * then:
+        return None
+    return Sighting(
+        "val_loss",
+        since[-1].step,
+        {"val_loss": since[-1].value, "best_val_loss": best.value, "best_step": best.step, "train_loss": last.value},
+        {"val_loss": (None, limit)},
+    )
+
+
+def diverged(record: Record) -> Sighting | None:
+    """The loss lost at least half of what it had won, and much of the first loss."""
+    first, lowest, last = record.scalars["train_loss"].first, record.smooth_loss.lowest, record.smooth_loss.last
+    if first is None or lowest is None or last is None:
+        return None
+    limit = lowest.value + max(DIVERGED_SHARE * first.value, 0.5 * (first.value - lowest.value))
+    if last.value <= limit:
+        return None
+    return Sighting(
+        "train_loss",
+        last.step,
+        {"train_loss": last.value, "lowest_before": lowest.value, "lowest_step": lowest.step},
+        {"train_loss": (None, limit)},
+    )
+
+
+def exploding_gradients(record: Record) -> Sighting | None:
+    """One gradient was a hundred times the usual."""
+    norms, greatest = record.scalars["grad_norm"], record.scalars["grad_norm_max"].highest
+    usual = norms.recent(1.0, ROWS)
+    if usual is None or norms.first is None or greatest is None:
+        return None
+    limit = EXPLODING * max(usual, norms.first.value)
+    if greatest.value <= limit:
+        return None
+    return Sighting(
+        "grad_norm", greatest.step, {"grad_norm_max": greatest.value, "usual": usual}, {"grad_norm_max": (None, limit)}
+    )
+
+
+def vanishing_gradients(record: Record) -> Sighting | None:
+    """In each of the last rows a matrix got next to nothing of the gradient that another got."""
+    recent = {
+        name: [point.value for point in series.points[-VANISHING_ROWS:]]
+        for name, series in record.gradient.items()
+        if name.removesuffix(".grad") in record.update_ratio and series.count >= VANISHING_ROWS
+    }
+    if not recent:
+        return None
+    largest = min(max(values) for values in zip(*recent.values(), strict=False))
+    name, greatest = min(((name, max(values)) for name, values in recent.items()), key=lambda pair: pair[1])
+    if greatest >= VANISHING * largest:
+        return None
+    return Sighting(
+        name,
+        record.steps,
+        {"gradient_norm": greatest, "largest_gradient_norm": largest},
+        {"gradient_norm": (VANISHING * largest, None)},
+    )
+
+
+def dead_units(record: Record) -> Sighting | None:
+    """In each of the last rows most hidden units of a layer were dead."""
+    recent = {
+        name: min(point.value for point in series.points[-ROWS:])
+        for name, series in record.dead_fraction.items()
+        if series.count >= ROWS
+    }
+    if not recent:
+        return None
+    name, fraction = max(recent.items(), key=lambda pair: pair[1])
+    if fraction <= DEAD:
+        return None
+    began = next(point.step for point in record.dead_fraction[name].points if point.value > DEAD)
+    layers = sum(value > DEAD for value in recent.values())
+    return Sighting(
+        name, began, {"dead_fraction": fraction, "layers": layers}, {"dead_fraction": (0.0, DEAD), "layers": (0, 0)}
+    )
+
+
+def non_finite(record: Record) -> Sighting | None:
+    """A row holds NaN or infinity."""
+    seen = record.non_finite
+    if seen is None:
+        return None
+    evidence: dict[str, float] = {"nan": seen.nan, "inf": seen.inf}
+    loss = record.last("train_loss")
+    if loss is not None:
+        evidence["last_train_loss"] = loss
+    return Sighting(seen.where, seen.step, evidence, {"nan": (0, 0), "inf": (0, 0)})
+
+
+def _ours(code: str, check: Check, severity: Severity, panel: str, *explains: str) -> Rule:
+    return Rule(code, check, severity, panel, *WORDING[code], frozenset(explains))
+
+
+_SYMPTOMS = ("diverged", "exploding-gradients", "vanishing-gradients", "dead-units", "non-finite")
+_RATES = ("no-warmup", "learning-rate-too-high", "learning-rate-too-low")
+
+RULES: tuple[Rule, ...] = (
+    _ours("bad-init", bad_init, "error", "loss", *_RATES, "overfitting", *_SYMPTOMS),
+    _ours("broken-mask", broken_mask, "error", "loss", "overfitting"),
+    _ours("no-warmup", no_warmup, "error", "update_ratio", "learning-rate-too-high", *_SYMPTOMS),
+    _ours("learning-rate-too-high", learning_rate_too_high, "error", "update_ratio", *_SYMPTOMS),
+    _ours("learning-rate-too-low", learning_rate_too_low, "warning", "update_ratio"),
+    _ours("overfitting", overfitting, "warning", "loss"),
+    _ours("diverged", diverged, "error", "loss"),
+    _ours("exploding-gradients", exploding_gradients, "error", "grad_norm", "diverged", "dead-units", "non-finite"),
+    _ours("dead-units", dead_units, "warning", "dead_fraction", "vanishing-gradients"),
+    _ours("vanishing-gradients", vanishing_gradients, "warning", "grad_norm"),
+    _ours("non-finite", non_finite, "error", "loss"),
+)
+"""Ours, in the order in which equals are named."""
