@@ -122,7 +122,7 @@ def main() -> None:
                 embedding = Embedding.load(asked.out / "context")  # what is measured is what was saved
                 assert embedding.E.value.tobytes() == model.context.E.value.tobytes()
                 pictures.setdefault(text, cosines(embedding))
-                row = {"loss_start": losses[0], "loss_epoch_1": losses[1], "loss_end": losses[-1]}
+                row = {"loss_start": losses[0], "loss_epoch_10": losses[min(10, epochs)], "loss_end": losses[-1]}
                 row |= dict(similarity(cosines(embedding)))
                 rows.append({"text": text, "seed": seed, **{name: f"{value:.4f}" for name, value in row.items()}})
                 print(rows[-1], flush=True)
