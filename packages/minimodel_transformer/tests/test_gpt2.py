@@ -339,14 +339,16 @@ def test_truncated_weights_are_refused(folder_of):
 )
 def test_missing_tensors_are_refused(folder_of, name):
     folder = rewrite(folder_of(), lambda tensors: tensors.pop(f"transformer.{name}"))
-    assert_refused(folder, rf"must hold every tensor of a GPT-2 of 2 layers; missing {name}\. Does config.json belong")
+    assert_refused(
+        folder, rf"must hold a GPT-2 of 2 layers and nothing else; missing {name}, unknown none\. Does config.json"
+    )
 
 
 def test_missing_tensors_are_listed_up_to_a_few(folder_of):
     folder = folder_of()
     table = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**table, "n_layer": 10**12}))
-    assert_refused(folder, r"missing h\.2\.ln_1\.weight, h\.2\.ln_1\.bias, .* and others\.")
+    assert_refused(folder, r"missing h\.2\.ln_1\.weight, h\.2\.ln_1\.bias, .* and others, unknown none\.")
 
 
 @pytest.mark.parametrize(
@@ -354,7 +356,15 @@ def test_missing_tensors_are_listed_up_to_a_few(folder_of):
 )
 def test_unknown_tensors_are_refused(folder_of, name):
     folder = rewrite(folder_of(), lambda tensors: tensors.update({name: np.zeros(3, np.float32)}))
-    assert_refused(folder, rf"must hold nothing but a GPT-2 of 2 layers; unknown {name}\.")
+    assert_refused(folder, rf"must hold a GPT-2 of 2 layers and nothing else; missing none, unknown {name}\.")
+
+
+def test_missing_and_unknown_tensors_are_listed_together(folder_of):
+    def change(tensors):
+        tensors["transformer.norm.weight"] = tensors.pop("transformer.ln_f.weight")
+
+    folder = rewrite(folder_of(), change)
+    assert_refused(folder, r"missing ln_f\.weight, unknown transformer\.norm\.weight\.")
 
 
 def test_a_tensor_in_both_spellings_is_refused(folder_of):

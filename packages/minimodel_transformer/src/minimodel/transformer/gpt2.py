@@ -10,7 +10,7 @@ import os
 import re
 import warnings
 from collections.abc import Iterator
-from itertools import islice
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -194,24 +194,20 @@ def _checked_names(config: MiniGPTConfig, file: TensorFile) -> dict[str, str]:
                 f"{file.path}: a tensor must be there once; got both {names[name]} and {stored}. Save it again."
             )
         names[name] = stored
-    # No more than a message names: a configuration may claim a billion layers.
-    missing = list(islice((entry.name for entry in _tensors(config) if entry.name not in names), _NAMED + 1))
-    if missing:
-        raise ValueError(
-            f"{file.path} must hold every tensor of a GPT-2 of {config.n_layers} layers; missing {_listed(missing)}. "
-            f"Does {CONFIG} belong to it?"
-        )
-    shapes = {entry.name: entry.shape for entry in _tensors(config)}
+    # A file cannot hold more layers than tensors, whatever a damaged configuration claims.
+    within_reach = replace(config, n_layers=min(config.n_layers, len(names) + 1))
+    shapes = {entry.name: entry.shape for entry in _tensors(within_reach)}
+    missing = [name for name in shapes if name not in names]
     shapes[_HEAD] = shapes["wte.weight"]
     unknown = [
         stored
         for name, stored in names.items()
         if name not in shapes and not (_MASK_BUFFER.fullmatch(name) and int(name.split(".")[1]) < config.n_layers)
     ]
-    if unknown:
+    if missing or unknown:
         raise ValueError(
-            f"{file.path} must hold nothing but a GPT-2 of {config.n_layers} layers; unknown {_listed(unknown)}. "
-            f"Does {CONFIG} belong to it?"
+            f"{file.path} must hold a GPT-2 of {config.n_layers} layers and nothing else; missing {_listed(missing)}, "
+            f"unknown {_listed(unknown)}. Does {CONFIG} belong to it?"
         )
     for name, shape in shapes.items():
         if name in names and file.shapes[names[name]] != shape:
@@ -235,5 +231,5 @@ def _check_head(file: TensorFile, names: dict[str, str], model: MiniGPT) -> None
 
 
 def _listed(names: list[str]) -> str:
-    """Return the first names, and that there are more."""
-    return ", ".join(names[:_NAMED]) + (" and others" if len(names) > _NAMED else "")
+    """Return the first names, and that there are more; "none" if there is none."""
+    return ", ".join(names[:_NAMED]) + (" and others" if len(names) > _NAMED else "") or "none"
