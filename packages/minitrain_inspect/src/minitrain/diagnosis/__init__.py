@@ -1,15 +1,15 @@
 """What is wrong with a run: rules over its recorded series and probes of its model, never over its configuration.
 
 `findings(run)` is the one call for a run folder. `finding.py` says what comes back, `record.py` what rules see,
-`rule.py` how to write one, `rules.py` has ours.
+`judgement.py` how to write one, `rules.py` has ours.
 """
 
 from ..bilingual import Text
 from .finding import Finding
 from .folder import all_rules, findings
+from .judgement import Rule, Sighting, diagnose, rule
 from .probes import future_leak
 from .record import Point, Record, Series
-from .rule import Rule, Sighting, diagnose, rule
 from .rules import RULES
 from .watch import Watch
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from ..log import read_log
 from .finding import Finding
+from .judgement import Rule, diagnose, installed_rules
 from .probes import future_leak
 from .record import Record
-from .rule import Rule, diagnose, installed_rules
 from .rules import RULES
 
 

@@ -7,13 +7,16 @@ healthy at each of its steps, not only at its end.
 
 from __future__ import annotations
 
+import math
+
 from .finding import Severity
+from .judgement import Check, Rule, Sighting
 from .record import Record
-from .rule import Check, Rule, Sighting
 from .wording import WORDING
 
-FIRST_LOSS = 1.5
-"""First loss over ln V, at most: the usual starts give 1.0, matrices drawn 10 times too large 1.3, 100 times 9."""
+FIRST_LOSS = 1.2
+"""First loss over ln V, at most. Usual: 0.98 to 1.01; matrices drawn 5, 10 and 100 times too large: up to 1.15, 1.1 to
+1.6, 9. Logits of variance s² cost s²/2 nats more than ln V."""
 
 FIRST_UPDATE = 0.7
 """|Δw| / |w| of the first step, at most. 0.15 and less does no harm, 0.5 a little, 1.0 costs a third of what is won."""
@@ -118,24 +121,32 @@ def learning_rate_too_high(record: Record) -> Sighting | None:
         rate = record.scalars["learning_rate"].at(at.step)
         if rate is not None:
             evidence["learning_rate"] = rate
+        norm = record.scalars["grad_norm_max"].highest
+        if norm is not None:
+            evidence["grad_norm_max"] = norm.value
         return Sighting("update_ratio", at.step, evidence, {"update_ratio": (None, TYPICAL_UPDATE_HIGH)})
     return _rise(record)
 
 
 def _rise(record: Record) -> Sighting | None:
     """The first place at which the loss stands well above its lowest while the weights move much."""
-    first, moving = record.scalars["train_loss"].first, dict(record.smooth_update.points)
-    lowest = None
+    first, update = record.scalars["train_loss"].first, dict(record.smooth_update.points)
+    if first is None:
+        return None
+    lowest = math.inf
     for step, value in record.smooth_loss.points:
-        lowest = value if lowest is None else min(lowest, value)
-        if first is None or value <= lowest + LOSS_RISE * first.value or moving.get(step, 0.0) < MOVING_UPDATE:
+        lowest = min(lowest, value)
+        limit = lowest + LOSS_RISE * first.value
+        # Without an Inspector nobody knows how much the weights move.
+        if value <= limit or (update and update.get(step, 0.0) < MOVING_UPDATE):
             continue
-        return Sighting(
-            "train_loss",
-            step,
-            {"train_loss": value, "lowest_before": lowest, "update_ratio": moving[step]},
-            {"train_loss": (None, lowest + LOSS_RISE * first.value)},
-        )
+        evidence = {"train_loss": value, "lowest_before": lowest}
+        if step in update:
+            evidence["update_ratio"] = update[step]
+        norm = record.scalars["grad_norm_max"].highest
+        if norm is not None:
+            evidence["grad_norm_max"] = norm.value
+        return Sighting("train_loss", step, evidence, {"train_loss": (None, limit)})
     return None
 
 

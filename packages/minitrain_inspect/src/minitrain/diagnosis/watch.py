@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from .finding import Finding
+from .judgement import Rule, diagnose
 from .record import Record
-from .rule import Rule, diagnose
 
 
 class Watch:

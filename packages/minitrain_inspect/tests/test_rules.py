@@ -1,0 +1,377 @@
+"""Each rule on made-up series: silent just inside its threshold, speaking just outside, and what it then says."""
+
+import math
+from collections.abc import Callable
+
+import pytest
+from diagnosed_rows import MATRICES, UNIFORM, Row, course
+from minitrain.diagnosis import RULES, Record, Sighting, Watch, diagnose, rules
+
+Change = Callable[[Row], None]
+
+FIRST = course()[0]["train_loss"]
+
+
+def seen(check: Callable[[Record], Sighting | None], rows: list[Row]) -> Sighting:
+    sighting = check(Record(rows))
+    assert sighting is not None
+    return sighting
+
+
+def assert_beside_the_threshold(check: Callable[[Record], Sighting | None], change: Callable[[float], Change]) -> None:
+    """`change(factor)` puts what is measured at `factor` times the threshold, more being worse."""
+    assert check(Record(course(change(0.99)))) is None
+    assert check(Record(course(change(1.01)))) is not None
+
+
+def codes(rows: list[Row]) -> list[str]:
+    return [finding.code for finding in diagnose(Record(rows), RULES)]
+
+
+def test_a_healthy_course_is_healthy_at_each_of_its_rows() -> None:
+    watch = Watch(RULES)
+    assert [found for row in course() for found in watch.add(row)] == []
+    assert watch.record.steps == 410
+
+
+def test_a_run_without_inspection_is_healthy_too() -> None:
+    assert codes(course(lambda row: row.update(inspect=None))) == []
+
+
+def test_the_rules_stand_for_the_codes_of_the_contract() -> None:
+    assert {rule.code for rule in RULES} == {
+        *("bad-init", "no-warmup", "broken-mask", "dead-units", "exploding-gradients", "vanishing-gradients"),
+        *("diverged", "learning-rate-too-high", "learning-rate-too-low", "overfitting", "non-finite"),
+    }
+
+
+# --------------------------------------------------------------------------- the start
+
+
+def first_loss(factor: float) -> Change:
+    def change(row: Row) -> None:
+        if row["step"] == 1:
+            row["train_loss"] = factor * rules.FIRST_LOSS * UNIFORM
+
+    return change
+
+
+def test_bad_init_is_a_first_loss_far_above_ln_v() -> None:
+    assert_beside_the_threshold(rules.bad_init, first_loss)
+    found = seen(rules.bad_init, course(first_loss(2.0)))
+    assert (found.where, found.step) == ("train_loss", 1)
+    assert found.evidence["first_loss"] == 2.0 * rules.FIRST_LOSS * UNIFORM
+    assert found.healthy_range["first_loss"] == (None, rules.FIRST_LOSS * UNIFORM)
+
+
+def test_a_first_row_that_is_not_the_first_step_says_nothing_of_the_start() -> None:
+    rows = course()[1:]
+    rows[0]["train_loss"] = 9.0 * UNIFORM
+    assert rules.bad_init(Record(rows)) is None
+    rows[0]["inspect"]["update_ratio"]["embedding.E"] = 9.0
+    assert rules.no_warmup(Record(rows)) is None
+
+
+def first_update(factor: float, rate: float = 3e-3) -> Change:
+    def change(row: Row) -> None:
+        if row["step"] == 1:
+            row["learning_rate"] = rate
+            row["inspect"]["update_ratio"]["embedding.E"] = factor * rules.FIRST_UPDATE
+
+    return change
+
+
+def test_no_warmup_is_a_full_first_rate_that_rewrites_a_matrix() -> None:
+    assert_beside_the_threshold(rules.no_warmup, first_update)
+    found = seen(rules.no_warmup, course(first_update(2.0)))
+    assert (found.where, found.step) == ("embedding.E", 1)
+    assert found.evidence == {"update_ratio": 2.0 * rules.FIRST_UPDATE, "learning_rate": 3e-3, "grad_norm_max": 1.9}
+
+
+def test_a_first_rate_that_grows_later_is_a_warmup_whatever_the_first_update() -> None:
+    assert rules.no_warmup(Record(course(first_update(2.0, rate=1.4e-3)))) is None
+    assert rules.no_warmup(Record(course(first_update(2.0, rate=1.6e-3)))) is not None
+
+
+def test_without_warmup_at_a_rate_that_does_no_harm_nothing_is_found() -> None:
+    def change(row: Row) -> None:
+        row["learning_rate"] = 3e-3
+        row["inspect"]["update_ratio"] = dict.fromkeys(MATRICES, 0.15 / (1 + row["step"]))
+
+    assert codes(course(change)) == []
+
+
+# --------------------------------------------------------------------------- the mask
+
+
+@pytest.mark.parametrize("step", [1, 250])
+def test_broken_mask_is_any_leak_at_all(step: int) -> None:
+    def change(row: Row) -> None:
+        if row["step"] == step:
+            row["future_leak"] = 1e-30
+
+    found = seen(rules.broken_mask, course(change))
+    assert (found.where, found.step) == ("future_leak", step)
+    assert found.evidence["future_leak"] == 1e-30
+
+
+def test_a_loss_far_below_the_baseline_is_no_broken_mask() -> None:
+    def change(row: Row) -> None:
+        if row["step"] > 100:
+            row["train_loss"] = 0.01
+            row["val_loss"] = row["val_loss"] and 0.01
+
+    assert codes(course(change)) == []
+
+
+# --------------------------------------------------------------------------- the rate
+
+
+def typical_update(factor: float) -> Change:
+    def change(row: Row) -> None:
+        if 60 <= row["step"] <= 100:
+            row["inspect"]["update_ratio"] = dict.fromkeys(MATRICES, factor * rules.TYPICAL_UPDATE_HIGH)
+
+    return change
+
+
+def test_a_rate_is_too_high_where_updates_stay_large() -> None:
+    # The median of five rows: three of them must pass.
+    assert_beside_the_threshold(rules.learning_rate_too_high, typical_update)
+    found = seen(rules.learning_rate_too_high, course(typical_update(2.0)))
+    assert (found.where, found.step) == ("update_ratio", 80)
+    assert found.evidence["learning_rate"] == pytest.approx(2.74e-3, rel=1e-2)
+
+
+def test_two_rows_of_large_updates_are_an_accident() -> None:
+    def change(row: Row) -> None:
+        if row["step"] in (60, 70):
+            typical_update(5.0)(row)
+
+    assert rules.learning_rate_too_high(Record(course(change))) is None
+
+
+def risen(factor: float, update: float = rules.MOVING_UPDATE) -> Change:
+    def change(row: Row) -> None:
+        if row["step"] >= 200:
+            lowest = course(steps=170)[-1]["train_loss"]  # the median of the rows 150 to 190
+            row["train_loss"] = lowest + factor * rules.LOSS_RISE * FIRST
+            row["inspect"]["update_ratio"] = dict.fromkeys(MATRICES, update)
+
+    return change
+
+
+def test_a_rate_is_too_high_where_the_loss_turns_up() -> None:
+    assert_beside_the_threshold(rules.learning_rate_too_high, risen)
+    found = seen(rules.learning_rate_too_high, course(risen(2.0)))
+    assert (found.where, found.step) == ("train_loss", 220)
+    assert found.evidence["train_loss"] > found.healthy_range["train_loss"][1] > found.evidence["lowest_before"]
+    assert {"update_ratio", "grad_norm_max"} <= found.evidence.keys()
+
+
+def test_a_rise_while_the_weights_stand_still_is_not_the_rates_doing() -> None:
+    assert rules.learning_rate_too_high(Record(course(risen(2.0, update=0.99 * rules.MOVING_UPDATE)))) is None
+
+
+def test_without_inspection_a_rise_alone_counts() -> None:
+    def change(row: Row) -> None:
+        risen(2.0)(row)
+        row["inspect"] = None
+
+    assert "update_ratio" not in seen(rules.learning_rate_too_high, course(change)).evidence
+
+
+def crawling(loss: float, update: float, start: float = UNIFORM) -> Change:
+    def change(row: Row) -> None:
+        row["train_loss"] = start if row["step"] == 1 else loss
+        row["learning_rate"] = 1e-5
+        row["inspect"]["update_ratio"] = dict.fromkeys(MATRICES, update)
+
+    return change
+
+
+def test_a_rate_is_too_low_where_nothing_moves_and_nothing_is_learned() -> None:
+    loss, update = rules.HARDLY_LEARNED * UNIFORM, rules.TYPICAL_UPDATE_LOW
+    too_low = rules.learning_rate_too_low
+    found = seen(too_low, course(crawling(1.01 * loss, 0.99 * update)))
+    assert (found.where, found.step) == ("update_ratio", 410)
+    assert found.evidence["learning_rate"] == 1e-5
+    assert too_low(Record(course(crawling(0.99 * loss, 0.99 * update)))) is None
+    assert too_low(Record(course(crawling(1.01 * loss, 1.01 * update)))) is None
+
+
+def test_fine_tuning_with_small_steps_is_not_too_slow() -> None:
+    start = rules.FROM_NOTHING * UNIFORM
+    rows = course(crawling(0.79 * UNIFORM, 1e-5, start=0.99 * start))
+    assert codes(rows) == []
+    assert codes(course(crawling(0.79 * UNIFORM, 1e-5, start=1.01 * start))) == ["learning-rate-too-low"]
+
+
+def test_a_rate_that_still_grows_is_not_too_low_yet() -> None:
+    def change(row: Row) -> None:
+        crawling(UNIFORM, 1e-5)(row)
+        row["learning_rate"] = 1e-8 * min(row["step"], 100)
+
+    rows = course(change)
+    at = {row["step"]: index for index, row in enumerate(rows)}
+    assert rules.learning_rate_too_low(Record(rows[: at[140] + 1])) is None
+    assert rules.learning_rate_too_low(Record(rows[: at[150] + 1])) is not None
+
+
+# --------------------------------------------------------------------------- overfitting
+
+
+def overfitted(factor: float, *, training: float = 0.02, since: int = 200) -> Change:
+    def change(row: Row) -> None:
+        best = 0.5 + (UNIFORM - 0.5) * math.exp(-6 * 150 / 410)  # the healthy validation at 150
+        if row["step"] >= since:
+            row["train_loss"] = training
+            row["val_loss"] = row["val_loss"] and best + factor * max(0.1 * best, 0.1)
+
+    return change
+
+
+def test_overfitting_is_validation_above_its_best_while_training_falls() -> None:
+    assert_beside_the_threshold(rules.overfitting, overfitted)
+    found = seen(rules.overfitting, course(overfitted(2.0)))
+    assert (found.where, found.step) == ("val_loss", 400)
+    assert found.evidence["best_step"] == 150
+
+
+def test_a_validation_that_rises_with_training_is_not_overfitting() -> None:
+    assert rules.overfitting(Record(course(overfitted(2.0, training=0.9)))) is None
+
+
+def test_two_validations_above_the_best_are_an_accident() -> None:
+    rows = course(overfitted(2.0))
+    at = {row["step"]: index for index, row in enumerate(rows)}
+    assert rules.overfitting(Record(rows[: at[290] + 1])) is None
+    assert rules.overfitting(Record(rows[: at[300] + 1])) is not None
+
+
+def test_validations_from_before_the_best_do_not_count() -> None:
+    def change(row: Row) -> None:
+        row["train_loss"] = UNIFORM / row["step"]
+
+    assert rules.overfitting(Record(course(change, steps=150))) is None
+
+
+# --------------------------------------------------------------------------- symptoms
+
+
+def test_diverged_is_a_loss_that_lost_what_it_had_won() -> None:
+    def lost(factor: float) -> Change:
+        def change(row: Row) -> None:
+            if row["step"] >= 300:
+                lowest = course(steps=270)[-1]["train_loss"]
+                row["train_loss"] = lowest + factor * 0.5 * (FIRST - lowest)
+
+        return change
+
+    assert_beside_the_threshold(rules.diverged, lost)
+    found = seen(rules.diverged, course(lost(1.5)))
+    assert (found.where, found.step, found.evidence["lowest_step"]) == ("train_loss", 410, 290)
+
+
+def test_a_small_rise_at_the_start_is_not_divergence() -> None:
+    def change(row: Row) -> None:
+        row["train_loss"] = UNIFORM * (0.99 if row["step"] < 60 else 1.01)
+
+    assert rules.diverged(Record(course(change))) is None
+
+
+def test_exploding_gradients_are_a_hundred_times_the_usual() -> None:
+    def spike(factor: float) -> Change:
+        def change(row: Row) -> None:
+            if row["step"] == 130:
+                row["grad_norm_max"] = factor * rules.EXPLODING * 1.3
+
+        return change
+
+    assert_beside_the_threshold(rules.exploding_gradients, spike)
+    found = seen(rules.exploding_gradients, course(spike(3.0)))
+    assert (found.where, found.step, found.evidence["usual"]) == ("grad_norm", 130, 1.3)
+
+
+def test_gradients_that_became_small_do_not_make_the_first_ones_large() -> None:
+    def change(row: Row) -> None:
+        row["grad_norm"] = row["grad_norm_max"] = 2.0 if row["step"] < 50 else 1e-3
+
+    assert rules.exploding_gradients(Record(course(change))) is None
+
+
+def starved(factor: float, since: int = 370) -> Change:
+    def change(row: Row) -> None:
+        if row["step"] >= since:
+            # The largest gradient is that of the last matrix, 0.5.
+            row["inspect"]["gradients"]["blocks.0.ffn.W1.grad"]["l2"] = rules.VANISHING * 0.5 / factor
+
+    return change
+
+
+def test_vanishing_gradients_are_a_matrix_that_gets_none() -> None:
+    assert_beside_the_threshold(rules.vanishing_gradients, starved)
+    found = seen(rules.vanishing_gradients, course(starved(7.0)))
+    assert (found.where, found.step) == ("blocks.0.ffn.W1.grad", 410)
+    assert found.evidence["largest_gradient_norm"] == 0.5
+
+
+def test_four_rows_without_gradient_are_an_accident() -> None:
+    assert rules.vanishing_gradients(Record(course(starved(7.0, since=380)))) is None
+
+
+def test_a_bias_without_gradient_is_no_fault() -> None:
+    # The bias of keys shifts every score of a query alike: its gradient is 0 by its nature.
+    def change(row: Row) -> None:
+        row["inspect"]["gradients"]["blocks.0.attn.b_k.grad"] = {"l2": 0.0}
+
+    assert codes(course(change)) == []
+
+
+def dying(factor: float, since: int = 390) -> Change:
+    def change(row: Row) -> None:
+        if row["step"] >= since:
+            row["inspect"]["dead_fraction"]["blocks.1.ffn.act"] = factor * rules.DEAD
+
+    return change
+
+
+def test_dead_units_are_most_of_a_layer_in_the_last_rows() -> None:
+    assert_beside_the_threshold(rules.dead_units, dying)
+    found = seen(rules.dead_units, course(dying(1.5)))
+    assert (found.where, found.step) == ("blocks.1.ffn.act", 390)
+    assert found.evidence == {"dead_fraction": 1.5 * rules.DEAD, "layers": 1}
+    assert rules.dead_units(Record(course(dying(1.5, since=400)))) is None
+
+
+def test_non_finite_names_step_and_place() -> None:
+    def change(row: Row) -> None:
+        if row["step"] == 410:
+            row["train_loss"] = math.nan
+            row["inspect"]["modules"]["blocks.0.ffn.act"].update(nan=19, inf=2)
+            row["inspect"]["modules"]["Model"].update(nan=23)
+            row["non_finite_place"] = "blocks.0.ffn.act"
+
+    found = seen(rules.non_finite, course(change))
+    assert (found.where, found.step) == ("blocks.0.ffn.act", 410)
+    assert found.evidence == {"nan": 19, "inf": 2, "last_train_loss": course()[-2]["train_loss"]}
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, None])
+def test_a_row_is_not_finite_before_and_after_it_was_written(value: float | None) -> None:
+    rows = course()
+    rows[-1]["grad_norm"] = value
+    if value is None:
+        assert rules.non_finite(Record(rows)) is None  # not measured
+        rows[-1]["non_finite"] = {"grad_norm": "nan"}
+    assert seen(rules.non_finite, rows).where == "grad_norm"
+
+
+def test_every_number_a_rule_gives_is_finite() -> None:
+    changes = [first_loss(2.0), first_update(2.0), typical_update(2.0), overfitted(2.0), starved(7.0), dying(1.5)]
+    changes += [risen(2.0), crawling(UNIFORM, 1e-5)]
+    found = [finding for change in changes for finding in diagnose(Record(course(change)), RULES)]
+    assert len(found) >= len(changes)
+    for finding in found:
+        assert finding.healthy_range.keys() <= finding.evidence.keys()
+        assert all(math.isfinite(number) for number in finding.evidence.values())
