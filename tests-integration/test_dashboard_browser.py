@@ -32,7 +32,7 @@ FLAGS = [
 ]
 PANELS = ["loss", "learning_rate", "grad_norm", "activation", "spectral_norm", "health", "verbs"]
 SCALARS = {
-    "loss": ["train_loss", "val_loss", "ngram_loss"],
+    "loss": ["train_loss", "val_loss", "ngram_loss", "uniform_loss"],
     "learning_rate": ["learning_rate"],
     "grad_norm": ["grad_norm"],
     "verbs": ["regular_loss", "irregular_loss"],

@@ -15,6 +15,7 @@ from minitrain.log import LogWriter
 MATRICES = ("attn.W_q", "attn.W_k", "attn.W_v", "attn.W_o", "ffn.W1", "ffn.W2")
 INNER = ("", ".ln1", ".attn", ".ln2", ".ffn", ".ffn.act")
 NGRAM_LOSS = 1.537
+UNIFORM_LOSS = math.log(59)
 
 
 def module_names(layers: int) -> list[str]:
@@ -53,8 +54,11 @@ def _row(
         "train_loss": train,
         "val_loss": noisy(0.95 + 3.2 * math.exp(-6 * done) + 0.15 * done, 0.01) if measured else None,
         "ngram_loss": NGRAM_LOSS if measured else None,
+        "uniform_loss": UNIFORM_LOSS,
         "learning_rate": rate,
-        "grad_norm": noisy(0.35 + 4 * math.exp(-12 * done), 0.25),
+        "grad_norm": (grad_norm := noisy(0.35 + 4 * math.exp(-12 * done), 0.25)),
+        "grad_norm_max": 1.1 * grad_norm,
+        "future_leak": 0.0 if measured or index == 0 else None,
         "regular_loss": None,
         "irregular_loss": None,
         "inspect": _inspection(index, done, rate, layers, noisy) if inspected else None,

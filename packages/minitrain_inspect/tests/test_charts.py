@@ -61,7 +61,7 @@ def test_a_series_without_values_is_left_out() -> None:
 
 
 def test_a_baseline_is_dashed_without_dots() -> None:
-    (trace,) = traces(scalar_chart(Named(plain("a"), line([2.0, 2.0]), dashed=True)))
+    (trace,) = traces(scalar_chart(Named(plain("a"), line([2.0, 2.0]), dash="dash")))
     assert (trace["line"]["dash"], trace["mode"], trace["meta"]["dash"]) == ("dash", "lines", "dash")
 
 

@@ -53,7 +53,7 @@ def test_each_chart_plots_the_series_of_its_panel(read: Any) -> None:
     rows = synthetic_run.rows(count=31, layers=2)
     run = read(rows)
     charts = {chart.key: chart for panel in build_panels(run) for chart in panel.charts}
-    scalars = {"loss": SCALARS[:3], "learning_rate": SCALARS[3:4], "grad_norm": SCALARS[4:5], "verbs": SCALARS[5:]}
+    scalars = {"loss": SCALARS[:4], "learning_rate": SCALARS[4:5], "grad_norm": SCALARS[5:6], "verbs": SCALARS[6:]}
     for key, names in scalars.items():
         plotted = [(list(trace.x), list(trace.y)) for trace in charts[key].figure.data]
         assert plotted == [(run.scalars[name].steps, run.scalars[name].values) for name in names], key

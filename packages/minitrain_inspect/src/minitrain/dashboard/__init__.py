@@ -1,5 +1,8 @@
-"""The dashboard: seven panels of one run in one HTML file that fetches nothing. See the BLUEPRINT, section 8."""
+"""The dashboard: seven panels of a run or several, in one HTML file that fetches nothing.
 
-from .page import write_dashboard
+See the BLUEPRINT, section 8.
+"""
 
-__all__ = ["write_dashboard"]
+from .follow import Follower, write_dashboard
+
+__all__ = ["Follower", "write_dashboard"]

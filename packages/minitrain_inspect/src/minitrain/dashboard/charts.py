@@ -7,14 +7,15 @@ break it and get a cross.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import plotly.graph_objects as go
 
+from .chart import NOTHING, Beside, Chart, Entry, Named, Table
 from .decimate import Line, Point
+from .marks import ROW, band_mark, finding_marks, floor_marks, reach_trace
 from .series import LayerSeries
-from .style import LIGHT, base_layout
+from .style import base_layout
 from .text import (
     BAD_ROWS,
     FIRST,
@@ -41,52 +42,6 @@ PICKED = 5
 _LEAST_TOP = 0.2  # of an axis of fractions: a hair above zero must not fill the chart
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One row of a chart's list: what it is called, which traces it shows, whether they are shown at first."""
-
-    name: Text
-    traces: tuple[int, ...]
-    kind: str  # "line", "fixed" (keeps its colour), "inner", "outer", or "absent"
-    slot: int | None
-    shown: bool
-    note: Text | None = None
-    dashed: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """Numbers to unfold; cells are names, numbers as text, or both languages."""
-
-    caption: Text
-    header: tuple[Text, ...]
-    rows: list[tuple[Text | str, ...]]
-
-
-@dataclass(frozen=True, slots=True)
-class Chart:
-    """A figure and its surroundings; `names` has one text a trace. The figure is in English; the page swaps."""
-
-    key: str
-    label: Text
-    figure: go.Figure
-    names: tuple[Text, ...]
-    y_title: Text
-    entries: tuple[Entry, ...]
-    many: bool
-    floored: bool
-    table: Table
-
-
-@dataclass(frozen=True, slots=True)
-class Named:
-    """A series of `line_chart`; `dashed` for what is compared with, a baseline."""
-
-    name: Text
-    line: Line
-    dashed: bool = False
-
-
 def line_chart(
     key: str,
     label: Text,
@@ -96,6 +51,7 @@ def line_chart(
     *,
     until: int,
     log: bool = False,
+    beside: Beside = NOTHING,
 ) -> Chart:
     """Chart of a few named series on one axis.
 
@@ -120,23 +76,21 @@ def line_chart(
     crosses: list[tuple[int, float | None, str]] = []
     for slot, named in enumerate(shown):
         trace = line_trace(named.name.en, named.line, slot, floor)
-        if named.dashed:
-            trace["line"]["dash"] = "dash"
+        if named.dash:
+            trace["line"]["dash"] = named.dash
             trace["mode"] = "lines" if len(named.line.steps) > 1 else "markers"
-            trace["meta"]["dash"] = "dash"
+            trace["meta"]["dash"] = named.dash
         traces.append(trace)
         names.append(named.name)
-        entries.append(Entry(named.name, (slot,), "line", slot, True, dashed=named.dashed))
+        entries.append(Entry(named.name, (slot,), "line", slot, True, dash=named.dash))
         crosses += [(step, height, named.name.en) for step, height in named.line.marks]
     if crosses:
         traces.append(cross_trace(crosses, floor))
         names.append(NOT_FINITE)
-    figure = _figure(traces, y_title, floor, until=until, log=log, floored=is_floored(floor, (n.line for n in shown)))
+    floored = is_floored(floor, (named.line for named in shown))
+    figure = _figure(traces, names, y_title, floor if floored else None, until=until, log=log, beside=beside)
     figure.update_layout(hovermode="x unified" if len(shown) > 1 else "closest")
-    return Chart(
-        key, label, figure, tuple(names), y_title, tuple(entries), False,
-        is_floored(floor, (named.line for named in shown)), table,
-    )  # fmt: skip
+    return Chart(key, label, figure, tuple(names), y_title, tuple(entries), False, floored, table)
 
 
 def layer_chart(
@@ -148,6 +102,7 @@ def layer_chart(
     until: int,
     log: bool = False,
     fraction: bool = False,
+    beside: Beside = NOTHING,
 ) -> Chart:
     """Chart of one statistic of many layers: all of them, or bands and a choice when there are more than `ALL_DRAWN`.
 
@@ -164,7 +119,10 @@ def layer_chart(
     observed = layers.observed
     many = len(observed) > ALL_DRAWN
     floor = log_floor(observed.values()) if log else None
-    picked = farthest(observed, PICKED, log=log) if many else list(observed)
+    picked = list(observed)
+    if many:
+        chosen = {*farthest(observed, PICKED, log=log), *beside.layers}
+        picked = [name for name in observed if name in chosen]
     traces: list[dict[str, Any]] = []
     names: list[Text] = []
     entries: list[Entry] = []
@@ -192,7 +150,7 @@ def layer_chart(
         traces.append(cross_trace(crosses, floor))
         names.append(NOT_FINITE)
     floored = is_floored(floor, observed.values())
-    figure = _figure(traces, y_title, floor, until=until, log=log, floored=floored)
+    figure = _figure(traces, names, y_title, floor if floored else None, until=until, log=log, beside=beside)
     figure.update_layout(hovermode="closest")
     if fraction:
         highest = max((line.high.value for line in observed.values() if line.high), default=0.0)
@@ -235,8 +193,16 @@ def farthest(lines: Mapping[str, Line], how_many: int, *, log: bool) -> list[str
 
 
 def _figure(
-    traces: list[dict[str, Any]], y_title: Text, floor: float | None, *, until: int, log: bool, floored: bool
+    traces: list[dict[str, Any]],
+    names: list[Text],
+    y_title: Text,
+    floor: float | None,
+    *,
+    until: int,
+    log: bool,
+    beside: Beside,
 ) -> go.Figure:
+    """Figure of `traces`, to which (and to `names`) a trace may be added; `floor` where something stands on it."""
     layout = base_layout()
     layout["xaxis"]["range"] = [0, until * 1.004]
     layout["xaxis"]["title"]["text"] = STEPS_AXIS.en
@@ -247,20 +213,26 @@ def _figure(
         layout["yaxis"]["minor"] = {"ticks": "outside", "ticklen": 2}
     else:
         layout["yaxis"] |= {"exponentformat": "power"}
-    if floored:
-        line = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": floor, "y1": floor}
-        layout["shapes"] = [line | {"line": {"dash": "dot", "width": 1.5, "color": LIGHT["quiet"]}}]
-        layout["annotations"] = [
-            {
-                "text": "0",
-                "xref": "paper",
-                "x": 1,
-                "xanchor": "right",
-                "y": math.log10(floor or 1.0),
-                "yanchor": "bottom",
-            }
-            | {"showarrow": False, "font": {"size": 12}}
-        ]
+    shapes: list[dict[str, Any]] = []
+    labels: list[dict[str, Any]] = []
+    if beside.band is not None:
+        shapes.append(band_mark(beside.band, log=log))
+        values = [value for trace in traces for value in trace["y"] if value is not None]
+        reach = reach_trace(beside.band, min(values), max(values), until) if values else None
+        if reach is not None:
+            traces.append(reach)
+            names.append(plain(""))
+    if floor is not None:
+        shape, label = floor_marks(floor)
+        shapes.append(shape)
+        labels.append(label)
+    if beside.found:
+        lines, numbers, rows = finding_marks(beside.found, until)
+        shapes += lines
+        labels += numbers
+        layout["margin"]["t"] += ROW * rows
+    if shapes:
+        layout |= {"shapes": shapes, "annotations": labels}
     return go.Figure({"data": traces, "layout": layout})
 
 

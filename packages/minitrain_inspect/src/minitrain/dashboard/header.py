@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
-from .charts import Table
+from .chart import Table
 from .record import UNKNOWN, Record, flattened
 from .series import RunSeries
 from .text import NATS, Text, count, duration, joined, number, plain

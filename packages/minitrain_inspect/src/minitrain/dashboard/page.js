@@ -30,11 +30,12 @@
     const kind = trace.meta.kind;
     if (kind === "line") {
       const slot = chart.slots.get(index) ?? 0;
-      const paint = colour("line-" + slotColour(slot));
+      const paint = colour("line-" + (trace.meta.colour ?? slotColour(slot)));
       result.line = { ...trace.line, color: paint, dash: trace.meta.dash ?? data.dashes[slotDash(slot)] };
       if (trace.marker) result.marker = { ...trace.marker, color: paint };
     } else if (kind === "fixed") {
-      result.line = { ...trace.line, color: colour("ink") };
+      const fixed = trace.meta.colour;
+      result.line = { ...trace.line, color: colour(fixed === undefined ? "ink" : "line-" + fixed) };
     } else if (kind === "inner" || kind === "outer") {
       result.fillcolor = colour("band-" + kind);
     } else if (kind === "cross") {
@@ -67,7 +68,13 @@
       modebar: { bgcolor: "rgba(0,0,0,0)", color: colour("quiet"), activecolor: colour("accent") },
     };
     if (chart.layout.shapes) {
-      layout.shapes = chart.layout.shapes.map((shape) => ({ ...shape, line: { ...shape.line, color: colour("quiet") } }));
+      // Named by marks.py: the healthy band, the floor of a log axis, the steps of findings.
+      const paint = (name) => colour(name === "floor" ? "quiet" : "warn");
+      layout.shapes = chart.layout.shapes.map((shape) => (shape.name === "healthy"
+        ? { ...shape, fillcolor: colour("healthy") }
+        : { ...shape, line: { ...shape.line, color: paint(shape.name) } }));
+      layout.annotations = chart.layout.annotations.map((label) => (
+        { ...label, font: { ...label.font, color: paint(label.name) } }));
     }
     return layout;
   }
@@ -93,7 +100,7 @@
     if (!line) return;
     const trace = chart.traces[item.traces[0]];
     const slot = chart.slots.get(item.traces[0]);
-    if (slot === undefined) return;
+    if (slot === undefined || trace.meta.colour !== undefined) return;
     line.style.stroke = "var(--line-" + slotColour(slot) + ")";
     const dash = trace.meta.dash ? data.dashes.indexOf(trace.meta.dash) : slotDash(slot);
     line.setAttribute("class", "d" + dash);
@@ -177,7 +184,7 @@
 
   function prepare(holder) {
     const { traces, layout, texts, entries, many } = data.charts[holder.dataset.chart];
-    const chart = { holder, traces, layout, texts, many, hidden: new Set(), slots: new Map() };
+    const chart = { key: holder.dataset.chart, holder, traces, layout, texts, many, hidden: new Set(), slots: new Map() };
     chart.plot = holder.querySelector(".drawing");
     chart.list = holder.querySelector(".entries");
     chart.items = [...chart.list.children];
@@ -191,6 +198,7 @@
     });
     arrange(chart);
     wireList(chart);
+    chart.plot.chart = chart; // for cursor.js
     return chart;
   }
 
@@ -233,5 +241,14 @@
     }
     root.dataset.state = "drawn";
   }
+
+  // What live.js hands over when there is more to draw: zoom, chosen lines, theme and language stay as they are.
+  document.addEventListener("minitrain-more", (event) => {
+    for (const chart of charts) {
+      const { traces, layout, texts } = event.detail.charts[chart.key];
+      Object.assign(chart, { traces, layout, texts });
+      draw(chart);
+    }
+  });
   drawAll();
 })();

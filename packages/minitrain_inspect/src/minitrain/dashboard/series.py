@@ -1,8 +1,8 @@
 """A log read once, from the first row to the last, into series short enough to draw.
 
-`read_series` streams the rows through one `Decimator` for the scalars and one for each kind of layer statistic. What it
-keeps is bounded by the number of series, never by the number of rows. Bands across layers are taken in each row, before
-anything is decimated: a quantile of minima and maxima is not a quantile of the values.
+`SeriesReader` takes rows: one `Decimator` for the scalars and one for each kind of layer statistic. What it keeps is
+bounded by the number of series, never by the number of rows. Bands across layers are taken in each row, before anything
+is decimated: a quantile of minima and maxima is not a quantile of the values.
 """
 
 import os
@@ -15,7 +15,8 @@ import numpy as np
 from ..log import read_log
 from .decimate import Decimator, FloatArray, Line
 
-SCALARS = ("train_loss", "val_loss", "ngram_loss", "learning_rate", "grad_norm", "regular_loss", "irregular_loss")
+SCALARS = ("train_loss", "val_loss", "ngram_loss", "uniform_loss", "learning_rate", "grad_norm")
+SCALARS += ("regular_loss", "irregular_loss")
 LAYERS = ("activation", "spectral_norm", "dead_fraction", "update_ratio")
 BAND = ("min", "p10", "median", "p90", "max")
 
@@ -88,43 +89,74 @@ def read_series(path: str | os.PathLike[str]) -> RunSeries:
     ValueError
         As `read_log`: an unreadable line before the last, or another schema.
     """
-    scalars = Decimator(len(SCALARS), SCALAR_BUCKETS)
-    layers = {key: _LayerReader() for key in LAYERS}
-    table, validation_table = _Sampler(), _Sampler()
-    not_finite: NotFinite | None = None
-    rows, first_step, inspected = 0, None, False
-    last: dict[str, Any] = {}
+    reader = SeriesReader()
     for row in read_log(path) if os.path.exists(path) else ():
+        reader.add(row)
+    return reader.series()
+
+
+class SeriesReader:
+    """Rows in, `RunSeries` out, as often as asked.
+
+    Parameters
+    ----------
+    scalar_buckets, layer_buckets : int, even
+        Of each series, at most.
+    layer_points : int
+        Of all layers of one statistic together, about.
+    """
+
+    def __init__(
+        self,
+        *,
+        scalar_buckets: int = SCALAR_BUCKETS,
+        layer_buckets: int = LAYER_BUCKETS,
+        layer_points: int = LAYER_POINTS,
+    ) -> None:
+        self.rows = 0
+        self._scalars = Decimator(len(SCALARS), scalar_buckets)
+        self._layers = {key: _LayerReader(scalar_buckets, layer_buckets, layer_points) for key in LAYERS}
+        self._table, self._validation_table = _Sampler(), _Sampler()
+        self._not_finite: NotFinite | None = None
+        self._first_step: int | None = None
+        self._inspected = False
+        self._last: Mapping[str, Any] = {}
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        """Take the next row, as `read_log` gives it."""
         step: int = row["step"]
-        rows += 1
-        first_step = step if first_step is None else first_step
-        last = row
+        self.rows += 1
+        self._first_step = step if self._first_step is None else self._first_step
+        self._last = {key: row.get(key) for key in ("step", "tokens", "elapsed_seconds")}
         flagged: Mapping[str, str] = row.get("non_finite") or {}
-        _add_scalars(scalars, step, row, flagged)
+        _add_scalars(self._scalars, step, row, flagged)
         values = {key: row.get(key) for key in SCALARS}
-        table.add(step, values)
+        self._table.add(step, values)
         if values["val_loss"] is not None:
-            validation_table.add(step, values)
+            self._validation_table.add(step, values)
         inspection = row.get("inspect")
         if inspection is not None:
-            inspected = True
-            for key, reader in layers.items():
+            self._inspected = True
+            for key, reader in self._layers.items():
                 reader.add(step, *_layer_values(key, inspection, flagged))
-        if not_finite is None:
-            not_finite = _first_not_finite(step, inspection or {}, flagged)
-    return RunSeries(
-        rows=rows,
-        first_step=first_step,
-        last_step=last.get("step"),
-        tokens=last.get("tokens"),
-        elapsed_seconds=last.get("elapsed_seconds"),
-        inspected=inspected,
-        scalars={key: scalars.line(column) for column, key in enumerate(SCALARS)},
-        layers={key: reader.series() for key, reader in layers.items()},
-        not_finite=not_finite,
-        table=table.rows(),
-        validation_table=validation_table.rows(),
-    )
+        if self._not_finite is None:
+            self._not_finite = _first_not_finite(step, inspection or {}, flagged)
+
+    def series(self) -> RunSeries:
+        """The rows so far; more may be added afterwards."""
+        return RunSeries(
+            rows=self.rows,
+            first_step=self._first_step,
+            last_step=self._last.get("step"),
+            tokens=self._last.get("tokens"),
+            elapsed_seconds=self._last.get("elapsed_seconds"),
+            inspected=self._inspected,
+            scalars={key: self._scalars.line(column) for column, key in enumerate(SCALARS)},
+            layers={key: reader.series() for key, reader in self._layers.items()},
+            not_finite=self._not_finite,
+            table=self._table.rows(),
+            validation_table=self._validation_table.rows(),
+        )
 
 
 def _add_scalars(decimator: Decimator, step: int, row: Mapping[str, Any], flagged: Mapping[str, str]) -> None:
@@ -157,11 +189,12 @@ def _layer_values(
 class _LayerReader:
     """Feeds one kind of statistic into decimators as names turn up."""
 
-    def __init__(self) -> None:
+    def __init__(self, band_buckets: int, layer_buckets: int, points: int) -> None:
         self._columns: dict[str, int] = {}
         self._names: tuple[str, ...] = ()  # of the row before: names rarely change
         self._lines: Decimator | None = None
-        self._band = Decimator(len(BAND), SCALAR_BUCKETS)
+        self._band = Decimator(len(BAND), band_buckets)
+        self._buckets, self._points = layer_buckets, points
 
     def add(self, step: int, names: tuple[str, ...], values: list[float | None], bad: list[bool]) -> None:
         if names != self._names:
@@ -171,8 +204,8 @@ class _LayerReader:
         if not names:
             return
         if self._lines is None:
-            share = LAYER_POINTS // (2 * len(names)) // 2 * 2
-            self._lines = Decimator(len(names), min(LAYER_BUCKETS, max(_FEWEST_BUCKETS, share)))
+            share = self._points // (2 * len(names)) // 2 * 2
+            self._lines = Decimator(len(names), min(self._buckets, max(_FEWEST_BUCKETS, share)))
         self._lines.widen(len(self._columns))
         where = [self._columns[name] for name in names]
         row = np.full(len(self._columns), np.nan)

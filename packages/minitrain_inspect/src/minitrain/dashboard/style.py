@@ -17,6 +17,7 @@ LIGHT = {
     "accent": "#0b62c4",
     "warn": "#a33a00",
     "good": "#0b6b4a",
+    "healthy": "rgba(11, 125, 85, 0.10)",
     "band-outer": "rgba(60, 75, 85, 0.10)",
     "band-inner": "rgba(60, 75, 85, 0.20)",
 }
@@ -30,6 +31,7 @@ DARK = {
     "accent": "#78b0ff",
     "warn": "#ffa570",
     "good": "#6fd3a8",
+    "healthy": "rgba(95, 215, 160, 0.12)",
     "band-outer": "rgba(190, 205, 215, 0.11)",
     "band-inner": "rgba(190, 205, 215, 0.22)",
 }

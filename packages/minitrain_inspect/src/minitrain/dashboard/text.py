@@ -26,6 +26,7 @@ def duration(seconds: float) -> Text:
 
 
 STEP = Text("step", "paso")
+POINT = Text("not measured", "sin medir")
 STEPS_AXIS = Text("optimiser steps", "pasos del optimizador")
 NATS = Text("nats per target position", "nats por posición objetivo")
 
@@ -41,6 +42,10 @@ NOT_VERBS = Text(
     "No aplicable: los datos de esta ejecución no distinguen verbos regulares de irregulares.",
 )
 NOT_FINITE = Text("not finite", "no finito")
+HEALTHY = Text("Healthy (shaded):", "Sano (sombreado):")
+CAUSE = Text("Likely cause:", "Causa probable:")
+ADVICE = Text("Try:", "Pruebe:")
+FINDINGS = Text("Findings", "Hallazgos")
 ON_FLOOR = Text(
     "Values of 0 stand on the dotted line marked “0”.",
     "Los valores 0 están sobre la línea de puntos marcada «0».",
@@ -72,6 +77,10 @@ HIGHEST = Text("highest (step)", "mayor (paso)")
 ROWS_BAD = Text("{rows} not finite", "{rows} no finitas")
 BAD_ROWS = Text("rows not finite", "filas no finitas")
 
+KEYS = Text(
+    "Arrow keys read the points one by one, plus and minus zoom, 0 shows all.",
+    "Las flechas leen los puntos uno a uno, más y menos acercan y alejan, 0 lo muestra todo.",
+)
 SWITCH_THEME = Text("Light / dark", "Claro / oscuro")
 NO_SCRIPT = Text(
     "The chart needs JavaScript; the numbers below do not.",
@@ -81,4 +90,11 @@ ALL_SETTINGS = Text("Everything that was set, and where it ran", "Todo lo que se
 SELF_CONTAINED = Text(
     "This page is one file: it loads nothing from anywhere and sends nothing anywhere.",
     "Esta página es un solo archivo: no carga nada de ninguna parte ni envía nada a ninguna parte.",
+)
+LIVE = Text("Live: the page follows the training.", "En directo: la página sigue al entrenamiento.")
+WRITTEN_BY_SERVER = Text(
+    "This page comes from the training itself, for this machine alone. What stays is dashboard.html in the folder of "
+    "the run.",
+    "Esta página la envía el propio entrenamiento, solo para esta máquina. Lo que queda es dashboard.html, en la "
+    "carpeta de la ejecución.",
 )

@@ -1,0 +1,96 @@
+"""What the diagnosis found, as the page shows it: numbered, each in its chart, with a verdict in plain words.
+
+Findings are taken as the diagnosis orders them. Their sentences are its own; here stand only a name for each code and
+the words around the numbers.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ..diagnosis import Finding
+from .text import Text, count, joined, number, plain
+
+CHARTS = ("loss", "learning_rate", "grad_norm", "activation", "spectral_norm", "dead_fraction", "update_ratio", "verbs")
+
+_NAMES = {
+    "bad-init": Text("The weights start too large", "Los pesos iniciales son demasiado grandes"),
+    "no-warmup": Text("No warm-up", "Sin calentamiento"),
+    "broken-mask": Text("The mask lets the future through", "La máscara deja pasar el futuro"),
+    "dead-units": Text("Dead units", "Unidades muertas"),
+    "exploding-gradients": Text("Gradients explode", "Los gradientes explotan"),
+    "vanishing-gradients": Text("Gradients vanish", "Los gradientes se desvanecen"),
+    "diverged": Text("The loss has diverged", "La pérdida ha divergido"),
+    "learning-rate-too-high": Text("The learning rate is too high", "La tasa de aprendizaje es demasiado alta"),
+    "learning-rate-too-low": Text("The learning rate is too low", "La tasa de aprendizaje es demasiado baja"),
+    "overfitting": Text("It learns by heart", "Aprende de memoria"),
+    "non-finite": Text("A number is not finite", "Un número no es finito"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """A finding with its number on the page, counted from 1, and the key of its chart."""
+
+    number: int
+    finding: Finding
+    chart: str
+
+    @property
+    def name(self) -> Text:
+        """What the fault is called; the code itself for rules that are not ours."""
+        return _NAMES.get(self.finding.code, plain(self.finding.code))
+
+    @property
+    def layer(self) -> str:
+        """The line that the finding is about, where it is about one: gradients are named after their parameter."""
+        return self.finding.where.removesuffix(".grad")
+
+
+def number_findings(found: Sequence[Finding], charts: Mapping[str, str]) -> list[Marked]:
+    """The findings in their order; `charts` maps a code to the key of its chart, which is else the loss."""
+    return [
+        Marked(place, finding, key if (key := charts.get(finding.code)) in CHARTS and key is not None else "loss")
+        for place, finding in enumerate(found, start=1)
+    ]
+
+
+def verdict(found: Sequence[Marked] | None) -> Text:
+    """One line for the head of the page; None: there was nothing to diagnose."""
+    if found is None:
+        return Text("Not diagnosed: nothing has been logged.", "Sin diagnóstico: no se ha registrado nada.")
+    if not found:
+        return Text("Healthy: the diagnosis found nothing wrong.", "Sana: el diagnóstico no encontró nada malo.")
+    if len(found) == 1:
+        return Text("1 finding:", "1 hallazgo:")
+    return Text("{count} findings, causes first:", "{count} hallazgos, primero las causas:").fill(
+        count=count(len(found))
+    )
+
+
+def headline(marked: Marked) -> Text:
+    """Severity, code, place and step of a finding."""
+    severity = {"error": Text("error", "error"), "warning": Text("warning", "aviso")}[marked.finding.severity]
+    return Text("{severity} {code} at step {step}, {where}", "{severity} {code} en el paso {step}, {where}").fill(
+        severity=severity, code=marked.finding.code, step=count(marked.finding.step), where=marked.finding.where
+    )
+
+
+def evidence(finding: Finding) -> list[Text]:
+    """Each number that shows the fault, beside its healthy range."""
+    return [
+        joined((plain(f"{name} {number(value)}"), _range(finding, name)), "")
+        for name, value in finding.evidence.items()
+    ]
+
+
+def _range(finding: Finding, name: str) -> Text:
+    low, high = finding.healthy_range.get(name, (None, None))
+    if low is None and high is None:
+        return plain("")
+    if low is not None and high is not None:
+        if low == high:
+            return Text(" (healthy: {low})", " (sano: {low})").fill(low=float(low))
+        return Text(" (healthy: {low} to {high})", " (sano: de {low} a {high})").fill(low=float(low), high=float(high))
+    if high is not None:
+        return Text(" (healthy: at most {high})", " (sano: como mucho {high})").fill(high=float(high))
+    return Text(" (healthy: at least {low})", " (sano: al menos {low})").fill(low=float(low or 0.0))

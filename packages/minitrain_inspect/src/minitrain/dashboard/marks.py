@@ -1,0 +1,83 @@
+"""What stands on a chart beside its lines: the floor of a log axis, the healthy band, the steps of findings.
+
+Each is a Plotly shape whose `name` says what it is, so that the page's script can colour it by the theme.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from .findings import Marked
+from .healthy import Band
+from .style import LIGHT
+
+ROW = 16  # pixels: height of a row of numbers
+_APART = 0.08  # of the width: 20 pixels of the narrowest drawing
+
+
+def floor_marks(floor: float) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Dotted line and label of the height at which a log axis shows 0."""
+    shape = {"type": "line", "name": "floor", "xref": "paper", "x0": 0, "x1": 1, "y0": floor, "y1": floor}
+    shape["line"] = {"dash": "dot", "width": 1.5, "color": LIGHT["quiet"]}
+    label = {"text": "0", "name": "floor", "xref": "paper", "x": 1, "xanchor": "right", "y": math.log10(floor)}
+    return shape, label | {"yanchor": "bottom", "showarrow": False, "font": {"size": 12}}
+
+
+def band_mark(band: Band, *, log: bool) -> dict[str, Any]:
+    """The shaded rectangle of a band; an open side goes beyond the edge of the drawing."""
+    # A rectangle has one reference for both its ends, so an open one needs a value that no axis reaches.
+    low = band.low if band.low is not None else 1e-300 if log else -1e9
+    return {
+        "type": "rect",
+        "name": "healthy",
+        "layer": "below",
+        "xref": "paper",
+        "x0": 0,
+        "x1": 1,
+        "y0": low,
+        "y1": band.high if band.high is not None else 1e9,
+        "line": {"width": 0},
+        "fillcolor": LIGHT["healthy"],
+    }
+
+
+def reach_trace(band: Band, low: float, high: float, until: int) -> dict[str, Any] | None:
+    """An invisible point at the near edge of a band that data from `low` to `high` lie wholly outside of, else None."""
+    edge = None
+    if band.high is not None and low > band.high:
+        edge = band.high
+    elif band.low is not None and high < band.low:
+        edge = band.low
+    if edge is None:
+        return None
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": "",
+        "x": [until],
+        "y": [edge],
+        "marker": {"opacity": 0, "size": 1},
+        "hoverinfo": "skip",
+        "meta": {"kind": "reach"},
+    }
+
+
+def finding_marks(found: Sequence[Marked], until: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]], int]:
+    """A vertical line for each finding at exactly its step, its number above the drawing, and how many rows those take.
+
+    Numbers that would stand in each other's way on a narrow screen go to different rows.
+    """
+    shapes: list[dict[str, Any]] = []
+    labels: list[dict[str, Any]] = []
+    rows: list[float] = []  # where the last number of each row stands
+    for marked in sorted(found, key=lambda marked: (marked.finding.step, marked.number)):
+        step, name = marked.finding.step, f"finding-{marked.number}"
+        place = step / until
+        row = next((row for row, last in enumerate(rows) if place - last >= _APART), len(rows))
+        rows[row : row + 1] = [place]
+        shape = {"type": "line", "name": name, "yref": "paper", "x0": step, "x1": step, "y0": 0, "y1": 1}
+        shapes.append(shape | {"line": {"dash": "dot", "width": 1.5, "color": LIGHT["warn"]}})
+        label = {"text": f"<b>{marked.number}</b>", "name": name, "yref": "paper", "x": step, "y": 1}
+        label |= {"yanchor": "bottom", "yshift": ROW * row, "showarrow": False}
+        labels.append(label | {"font": {"size": 12, "color": LIGHT["warn"]}})
+    return shapes, labels, len(rows)
