@@ -86,6 +86,7 @@ def lookup_row(vocabulary: int, dtype: type, rounds: int) -> dict[str, Any]:
             return embedding(ids)
 
     calls: dict[str, Call] = {"lookup": lookup, "recorded": lambda: embedding(ids), "copy": rows.copy}
+    calls["write"] = lambda: np.full(rows.shape, 1.0, dtype)
     calls["one_hot"] = lambda: one_hot_lookup(ids, table)
     if (torch := pytorch()) is not None:
         weight, torch_ids = torch.from_numpy(table), torch.from_numpy(ids)
@@ -107,6 +108,7 @@ def lookup_row(vocabulary: int, dtype: type, rounds: int) -> dict[str, Any]:
         "low_10_percent": f"{marks['low']:.1f}",
         "high_90_percent": f"{marks['high']:.1f}",
         "one_hot_over_copy": f"{np.median(seconds['one_hot'] / seconds['copy']):.1f}",
+        "one_hot_over_write": f"{np.median(seconds['one_hot'] / seconds['write']):.1f}",
         "lookup_over_copy": f"{np.median(seconds['lookup'] / seconds['copy']):.2f}",
     }
 
