@@ -61,7 +61,7 @@ VANISHING = 1e-6
 """Gradient norm of a matrix over that of the matrix with the largest: healthy ones stay above 1e-4."""
 
 DEAD = 0.6
-"""Fraction of dead units. Half of them dead did not harm the runs in `experiments/19-break-it`, nine tenths did."""
+"""Fraction of dead units. Half of them dead from step 20 on cost nothing in 400 steps, nine tenths 0.06 to 0.1 nats."""
 
 ROWS, VANISHING_ROWS = 3, 5
 """Rows in a row that must show what could be an accident of one; gradients later than the dead units that stop them."""
