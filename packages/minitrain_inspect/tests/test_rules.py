@@ -224,6 +224,7 @@ def test_a_rate_that_still_grows_is_not_too_low_yet() -> None:
 def overfitted(factor: float, *, training: float = 0.02, since: int = 200) -> Change:
     def change(row: Row) -> None:
         best = 0.5 + (UNIFORM - 0.5) * math.exp(-6 * 150 / 410)  # the healthy validation at 150
+        row["ngram_loss"] = None
         if row["step"] >= since:
             row["train_loss"] = training
             row["val_loss"] = row["val_loss"] and best + factor * max(0.1 * best, 0.1)
@@ -254,6 +255,35 @@ def test_validations_from_before_the_best_do_not_count() -> None:
         row["train_loss"] = UNIFORM / row["step"]
 
     assert rules.overfitting(Record(course(change, steps=150))) is None
+
+
+NGRAM = 0.83
+
+
+def stalled(factor: float = 1.01, *, training: float = 0.99, last: float = 1.0, ngram: float | None = NGRAM) -> Change:
+    """Validation at `factor` times what is worse than counting, training at `training` times what is by heart."""
+
+    def change(row: Row) -> None:
+        value = factor * rules.WORSE_THAN_COUNTING * NGRAM
+        row["ngram_loss"] = ngram
+        row["train_loss"] = FIRST if row["step"] == 1 else training * rules.BY_HEART * value * last
+        row["val_loss"] = row["val_loss"] and value * (last if row["step"] > 250 else 1.0)
+
+    return change
+
+
+def test_overfitting_is_also_validation_that_stands_still_above_counting_and_far_above_training() -> None:
+    found = seen(rules.overfitting, course(stalled()))
+    assert (found.where, found.step) == ("val_loss", 400)
+    assert found.evidence["ngram_loss"] == NGRAM
+    assert rules.overfitting(Record(course(stalled(0.99)))) is None
+    assert rules.overfitting(Record(course(stalled(training=1.01)))) is None
+    assert rules.overfitting(Record(course(stalled(ngram=None)))) is None
+
+
+def test_validation_that_still_falls_is_not_overfitting() -> None:
+    assert rules.overfitting(Record(course(stalled(2.0, last=1.01 * rules.STALLED)))) is not None
+    assert rules.overfitting(Record(course(stalled(2.0, last=0.99 * rules.STALLED)))) is None
 
 
 # --------------------------------------------------------------------------- symptoms

@@ -11,7 +11,7 @@ import math
 
 from .finding import Severity
 from .judgement import Check, Rule, Sighting
-from .record import Record
+from .record import Point, Record
 from .wording import WORDING
 
 FIRST_LOSS = 1.2
@@ -46,10 +46,20 @@ SETTLED_STEPS = 50
 """Steps after the highest rate before a run can be called slow."""
 
 OVERFIT_RATIO, OVERFIT_NATS = 1.1, 0.1
-"""By how much the validation loss may stand above its best: both must be passed."""
+"""By how much the validation loss may stand above its best: both must be passed. The default run: 1.05 times."""
 
 TRAINING_FELL = 0.75
 """Training loss over that at the best validation, below which the model still learned its training data."""
+
+STALLED = 0.95
+"""The best of the last validations over the best before them, above which validation stands still."""
+
+WORSE_THAN_COUNTING = 1.2
+"""A validation loss above this multiple of the n-gram model's is worse than a table of short strings."""
+
+BY_HEART = 0.5
+"""Training loss over validation loss, below which the first tells nothing of the second. Healthy runs get there too
+(0.04), but far below the n-gram model."""
 
 DIVERGED_SHARE = 0.15
 """Rise of the loss above its lowest, as a share of the first loss, where it also lost half of what it had won."""
@@ -169,24 +179,36 @@ def learning_rate_too_low(record: Record) -> Sighting | None:
 
 
 def overfitting(record: Record) -> Sighting | None:
-    """The last validations all stand above the best, and training still fell since then."""
-    validation, last = record.scalars["val_loss"], record.smooth_loss.last
-    best = validation.lowest
-    if best is None or last is None:
+    """Validation rose while training still fell, or stands still where counting does better, far above training."""
+    validation, training = record.scalars["val_loss"], record.smooth_loss.last
+    if training is None or validation.lowest is None or validation.count <= ROWS:
         return None
-    since = [point for point in validation.points if point.step > best.step][-ROWS:]
+    before, recent = validation.points[:-ROWS], validation.points[-ROWS:]
+    return _risen(record, training.value, validation.lowest, recent) or _stalled(record, training.value, before, recent)
+
+
+def _risen(record: Record, training: float, best: Point, recent: list[Point]) -> Sighting | None:
     limit = max(OVERFIT_RATIO * best.value, best.value + OVERFIT_NATS)
     then = record.smooth_loss.at(best.step)
-    if len(since) < ROWS or min(point.value for point in since) <= limit:
+    if recent[0].step <= best.step or min(point.value for point in recent) <= limit:
         return None
-    if then is None or last.value >= TRAINING_FELL * then:
+    if then is None or training >= TRAINING_FELL * then:
         return None
-    return Sighting(
-        "val_loss",
-        since[-1].step,
-        {"val_loss": since[-1].value, "best_val_loss": best.value, "best_step": best.step, "train_loss": last.value},
-        {"val_loss": (None, limit)},
-    )
+    last = recent[-1]
+    evidence = {"val_loss": last.value, "best_val_loss": best.value, "best_step": best.step, "train_loss": training}
+    return Sighting("val_loss", last.step, evidence, {"val_loss": (None, limit)})
+
+
+def _stalled(record: Record, training: float, before: list[Point], recent: list[Point]) -> Sighting | None:
+    ngram, last = record.last("ngram_loss"), recent[-1]
+    best = min(point.value for point in recent)
+    if ngram is None or best <= WORSE_THAN_COUNTING * ngram or training >= BY_HEART * best:
+        return None
+    if best <= STALLED * min(point.value for point in before):
+        return None
+    evidence = {"val_loss": last.value, "ngram_loss": ngram, "train_loss": training}
+    ranges = {"val_loss": (None, WORSE_THAN_COUNTING * ngram), "train_loss": (BY_HEART * best, None)}
+    return Sighting("val_loss", last.step, evidence, ranges)
 
 
 def diverged(record: Record) -> Sighting | None:

@@ -72,9 +72,10 @@ WORDING: dict[str, Wording] = {
     ),
     "overfitting": Wording(
         Text(
-            "The model learns its training data by heart: their loss falls while that of unseen data rises.",
-            "El modelo se aprende de memoria los datos de entrenamiento: su pérdida baja mientras sube la de los datos "
-            "no vistos.",
+            "The model learns its training data by heart: their loss falls while that of unseen data rises or stands "
+            "still.",
+            "El modelo se aprende de memoria los datos de entrenamiento: su pérdida baja mientras la de los datos no "
+            "vistos sube o se estanca.",
         ),
         Text(
             "Keep the weights of the best validation, stop earlier, use more data, or more dropout and decay "
