@@ -8,21 +8,27 @@ import ast
 import csv
 import importlib.util
 import json
+import math
 import re
 import subprocess
 import sys
 from fractions import Fraction
 from pathlib import Path
 from types import ModuleType
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 from minimodel.transformer.worksheets import hand_example
 
 EXPERIMENTS = Path(__file__).resolve().parents[1] / "experiments"
+EMBEDDING = EXPERIMENTS / "2026-11-29-phase-13-embedding"
+CBOW = EXPERIMENTS / "2026-11-29-phase-13-cbow"
 BY_HAND = EXPERIMENTS / "2026-11-29-phase-17-block-by-hand"
 
 SCRIPTS = [
+    (EMBEDDING / "measure.py", ["lookup_timing.csv", "scatter.csv", "manifest.json"]),
+    (CBOW / "train.py", ["results.csv", "similarity.svg", "context.npy", "context.json", "manifest.json"]),
     (BY_HAND / "measure.py", ["diff.csv", "mistakes.csv", "timing.csv", "manifest.json"]),
 ]
 
@@ -64,6 +70,48 @@ def test_a_readme_says_what_was_expected_before_it_says_what_came(script: Path) 
     readme = (script.parent / "README.md").read_text(encoding="utf-8")
     headings = re.findall(r"^## (.*)$", readme, re.MULTILINE)
     assert headings[:4] == ["Question", "Expectation, written before the run", "Command and cost", "Result"]
+
+
+def test_the_index_has_every_experiment() -> None:
+    linked = set(
+        re.findall(r"^\| \[.*?\]\(([^/)]+)", (EXPERIMENTS / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    )
+    assert linked == {folder.name for folder in EXPERIMENTS.iterdir() if folder.is_dir() and any(folder.glob("*.py"))}
+
+
+def test_the_lookup_is_as_fast_as_copying_its_output_and_faster_than_one_hot() -> None:
+    rows = {(row["dtype"], int(row["vocabulary"])): row for row in rows_of(EMBEDDING / "lookup_timing.csv")}
+    assert {vocabulary for _, vocabulary in rows} >= {16, 64, 65_536}
+    for dtype, limit in (("float64", 1.25), ("float32", 1.6)):
+        assert float(rows[dtype, 64]["lookup_over_copy"]) <= limit
+        assert float(rows[dtype, 64]["one_hot_over_write"]) < 100, "what the README says no lookup can reach"
+        assert float(rows[dtype, 512]["one_hot_over_lookup"]) > 100
+        assert float(rows[dtype, 64]["lookup_us"]) < float(rows[dtype, 64]["pytorch_us"])
+
+
+def test_of_three_ways_to_add_only_one_is_right_in_every_case() -> None:
+    right: dict[str, set[str]] = {}
+    for row in rows_of(EMBEDDING / "scatter.csv"):
+        right.setdefault(row["way"], set()).update({row["case"]} if row["right"] == "True" else set())
+    cases = {row["case"] for row in rows_of(EMBEDDING / "scatter.csv")}
+    assert right == {
+        "+=": {"all ids distinct"},
+        "np.add.at": cases - {"100000 times one id"},
+        "ours": cases,
+    }
+
+
+def test_forms_of_one_verb_lie_together_with_every_seed() -> None:
+    rows = rows_of(CBOW / "results.csv")
+    for text, most in (("line", 0.8), ("verb", 1.1)):
+        seeds = [row for row in rows if row["text"] == text]
+        assert len(seeds) == 5
+        for row in seeds:
+            assert abs(float(row["loss_start"]) - math.log(291)) < 0.01
+            assert float(row["loss_end"]) < most < float(row["loss_epoch_10"])
+            assert float(row["within"]) > float(row["across"])
+    picture = ElementTree.parse(CBOW / "similarity.svg").getroot()
+    assert len(picture.findall("{http://www.w3.org/2000/svg}image")) == 2
 
 
 def test_the_numbers_from_paper_are_reproduced_without_the_package() -> None:
