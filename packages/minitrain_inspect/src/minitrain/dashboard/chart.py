@@ -49,11 +49,23 @@ class Chart:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A series of `line_chart`; `dash` is "dash" or "dot" for what is compared with, a baseline, else ""."""
+    """A series of `line_chart`.
+
+    Attributes
+    ----------
+    dash : str
+        One of `style.DASHES` for a series that always has it, as a baseline; "" for the next one that is free.
+    colour : int or None
+        Place in the palette, kept whatever else is drawn: where colour says which run it is.
+    shown : bool
+        Whether it is drawn at first.
+    """
 
     name: Text
     line: Line
     dash: str = ""
+    colour: int | None = None
+    shown: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,14 +6,14 @@ break it and get a cross.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import plotly.graph_objects as go
 
 from .chart import NOTHING, Beside, Chart, Entry, Named, Table
 from .decimate import Line, Point
-from .marks import ROW, band_mark, finding_marks, floor_marks, reach_trace
+from .marks import ROW, band_mark, finding_marks, floor_marks
 from .series import LayerSeries
 from .style import base_layout
 from .text import (
@@ -75,20 +75,25 @@ def line_chart(
     entries: list[Entry] = []
     crosses: list[tuple[int, float | None, str]] = []
     for slot, named in enumerate(shown):
-        trace = line_trace(named.name.en, named.line, slot, floor)
+        place = slot if named.colour is None else named.colour
+        trace = line_trace(named.name.en, named.line, place, floor)
         if named.dash:
-            trace["line"]["dash"] = named.dash
+            trace["line"]["dash"] = trace["meta"]["dash"] = named.dash
+        if named.dash and named.colour is None:  # a constant, for which dots say nothing
             trace["mode"] = "lines" if len(named.line.steps) > 1 else "markers"
-            trace["meta"]["dash"] = named.dash
+        if named.colour is not None:
+            trace["meta"]["colour"] = named.colour
+        if not named.shown:
+            trace["visible"] = False
         traces.append(trace)
         names.append(named.name)
-        entries.append(Entry(named.name, (slot,), "line", slot, True, dash=named.dash))
+        entries.append(Entry(named.name, (slot,), "line", place, named.shown, dash=named.dash))
         crosses += [(step, height, named.name.en) for step, height in named.line.marks]
     if crosses:
         traces.append(cross_trace(crosses, floor))
         names.append(NOT_FINITE)
     floored = is_floored(floor, (named.line for named in shown))
-    figure = _figure(traces, names, y_title, floor if floored else None, until=until, log=log, beside=beside)
+    figure = figure_of(traces, y_title, floor if floored else None, until=until, log=log, beside=beside)
     figure.update_layout(hovermode="x unified" if len(shown) > 1 else "closest")
     return Chart(key, label, figure, tuple(names), y_title, tuple(entries), False, floored, table)
 
@@ -150,13 +155,9 @@ def layer_chart(
         traces.append(cross_trace(crosses, floor))
         names.append(NOT_FINITE)
     floored = is_floored(floor, observed.values())
-    figure = _figure(traces, names, y_title, floor if floored else None, until=until, log=log, beside=beside)
+    figure = figure_of(traces, y_title, floor if floored else None, until=until, log=log, beside=beside)
     figure.update_layout(hovermode="closest")
-    if fraction:
-        highest = max((line.high.value for line in observed.values() if line.high), default=0.0)
-        figure.update_yaxes(range=[-0.02 * (top := max(_LEAST_TOP, 1.08 * highest)), top])
-    elif not log:
-        figure.update_yaxes(rangemode="tozero")
+    fit_axis(figure, observed.values(), log=log, fraction=fraction)
     return Chart(
         key,
         label,
@@ -166,7 +167,7 @@ def layer_chart(
         tuple(entries),
         many,
         floored,
-        _layer_table(observed, layers.unobserved),
+        table_of_lines(observed, layers.unobserved),
     )
 
 
@@ -192,9 +193,17 @@ def farthest(lines: Mapping[str, Line], how_many: int, *, log: bool) -> list[str
     return [name for name in lines if name in chosen]
 
 
-def _figure(
+def fit_axis(figure: go.Figure, lines: Iterable[Line], *, log: bool, fraction: bool) -> None:
+    """Let the y axis of a linear chart begin at 0, and that of fractions end at 0.2 or more."""
+    if fraction:
+        highest = max((line.high.value for line in lines if line.high), default=0.0)
+        figure.update_yaxes(range=[-0.02 * (top := max(_LEAST_TOP, 1.08 * highest)), top])
+    elif not log:
+        figure.update_yaxes(rangemode="tozero")
+
+
+def figure_of(
     traces: list[dict[str, Any]],
-    names: list[Text],
     y_title: Text,
     floor: float | None,
     *,
@@ -202,7 +211,7 @@ def _figure(
     log: bool,
     beside: Beside,
 ) -> go.Figure:
-    """Figure of `traces`, to which (and to `names`) a trace may be added; `floor` where something stands on it."""
+    """Figure of `traces`; `floor` where something stands on it."""
     layout = base_layout()
     layout["xaxis"]["range"] = [0, until * 1.004]
     layout["xaxis"]["title"]["text"] = STEPS_AXIS.en
@@ -216,12 +225,7 @@ def _figure(
     shapes: list[dict[str, Any]] = []
     labels: list[dict[str, Any]] = []
     if beside.band is not None:
-        shapes.append(band_mark(beside.band, log=log))
-        values = [value for trace in traces for value in trace["y"] if value is not None]
-        reach = reach_trace(beside.band, min(values), max(values), until) if values else None
-        if reach is not None:
-            traces.append(reach)
-            names.append(plain(""))
+        shapes.append(band_mark(beside.band))
     if floor is not None:
         shape, label = floor_marks(floor)
         shapes.append(shape)
@@ -243,7 +247,9 @@ def _log_ticks(traces: Sequence[Mapping[str, Any]]) -> int:
     return 3 if decades < 1.5 else 4
 
 
-def _layer_table(observed: Mapping[str, Line], unobserved: Sequence[str]) -> Table:
+def table_of_lines(observed: Mapping[str, Line], unobserved: Sequence[str] = ()) -> Table:
+    """First, last, lowest and highest value of each line."""
+
     def at(point: Point | None) -> str:
         return "–" if point is None else f"{number(point.value)} ({point.step})"
 

@@ -13,29 +13,29 @@ from .text import Text
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """What is shaded in a chart, in the units of its y axis; None where a side is open."""
+    """What is shaded in a chart, in the units of its y axis."""
 
-    low: float | None
-    high: float | None
+    low: float
+    high: float
     words: Text
 
 
 _SOURCED = {
     "dead_fraction": Band(
-        None,
-        0.5,
+        0.0,
+        0.6,
         Text(
-            "up to half of the units dead, which has harmed no run; usual runs have none.",
-            "hasta la mitad de las unidades muertas, lo que no ha dañado ninguna ejecución; lo habitual es ninguna.",
+            "up to 0.6; half of the units dead harmed no run, and usual runs have none.",
+            "hasta 0.6; la mitad de las unidades muertas no dañó ninguna ejecución, y lo habitual es ninguna.",
         ),
     ),
     "update_ratio": Band(
         1e-4,
         3e-2,
         Text(
-            "0.0001 to 0.03: around a thousandth is the rule of thumb, and Adam's first thousand steps are larger.",
-            "de 0.0001 a 0.03: en torno a una milésima es la regla práctica, y los primeros mil pasos de Adam son "
-            "mayores.",
+            "0.0001 to 0.03: a thousandth is the rule of thumb, and healthy runs of small models reached 0.02.",
+            "de 0.0001 a 0.03: la regla práctica es una milésima, y ejecuciones sanas de modelos pequeños llegaron a "
+            "0.02.",
         ),
     ),
 }
@@ -47,7 +47,7 @@ _MEASURED = {
         0.01, 10.0, Text("0.01 to 10, as healthy runs had it.", "de 0.01 a 10, como en ejecuciones sanas.")
     ),
     "spectral_norm": Band(
-        None,
+        0.0,
         5.0,
         Text(
             "up to 5: Xavier's weights start at 2 at most, and healthy runs reached 4.5.",
@@ -81,5 +81,5 @@ def healthy_bands(run: RunSeries, config: Mapping[str, Any]) -> dict[str, Band]:
                 "it starts near ln V ({start}), what a guess costs, and {rest}",
                 "empieza cerca de ln V ({start}), lo que cuesta adivinar, y {rest}",
             ).fill(start=guess.value, rest=words)
-        bands["loss"] = Band(None, baseline.value, Text("{words}.", "{words}.").fill(words=words))
+        bands["loss"] = Band(0.0, baseline.value, Text("{words}.", "{words}.").fill(words=words))
     return bands

@@ -23,43 +23,10 @@ def floor_marks(floor: float) -> tuple[dict[str, Any], dict[str, Any]]:
     return shape, label | {"yanchor": "bottom", "showarrow": False, "font": {"size": 12}}
 
 
-def band_mark(band: Band, *, log: bool) -> dict[str, Any]:
-    """The shaded rectangle of a band; an open side goes beyond the edge of the drawing."""
-    # A rectangle has one reference for both its ends, so an open one needs a value that no axis reaches.
-    low = band.low if band.low is not None else 1e-300 if log else -1e9
-    return {
-        "type": "rect",
-        "name": "healthy",
-        "layer": "below",
-        "xref": "paper",
-        "x0": 0,
-        "x1": 1,
-        "y0": low,
-        "y1": band.high if band.high is not None else 1e9,
-        "line": {"width": 0},
-        "fillcolor": LIGHT["healthy"],
-    }
-
-
-def reach_trace(band: Band, low: float, high: float, until: int) -> dict[str, Any] | None:
-    """An invisible point at the near edge of a band that data from `low` to `high` lie wholly outside of, else None."""
-    edge = None
-    if band.high is not None and low > band.high:
-        edge = band.high
-    elif band.low is not None and high < band.low:
-        edge = band.low
-    if edge is None:
-        return None
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": "",
-        "x": [until],
-        "y": [edge],
-        "marker": {"opacity": 0, "size": 1},
-        "hoverinfo": "skip",
-        "meta": {"kind": "reach"},
-    }
+def band_mark(band: Band) -> dict[str, Any]:
+    """The shaded rectangle of a band. Plotly draws axes so that shapes fit, so a band is in view wherever data lie."""
+    shape = {"type": "rect", "name": "healthy", "layer": "below", "xref": "paper", "x0": 0, "x1": 1}
+    return shape | {"y0": band.low, "y1": band.high, "line": {"width": 0}, "fillcolor": LIGHT["healthy"]}
 
 
 def finding_marks(found: Sequence[Marked], until: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]], int]:

@@ -73,7 +73,7 @@
       layout.shapes = chart.layout.shapes.map((shape) => (shape.name === "healthy"
         ? { ...shape, fillcolor: colour("healthy") }
         : { ...shape, line: { ...shape.line, color: paint(shape.name) } }));
-      layout.annotations = chart.layout.annotations.map((label) => (
+      layout.annotations = (chart.layout.annotations ?? []).map((label) => (
         { ...label, font: { ...label.font, color: paint(label.name) } }));
     }
     return layout;

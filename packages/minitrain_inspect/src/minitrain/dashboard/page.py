@@ -30,7 +30,7 @@ def render_page(
     panels = build_panels(series, beside)
     body = [
         _header(record, series, found, live=live),
-        _navigation(panels),
+        navigation(panels),
         "<main>",
         *(panel_section(panel, language) for panel in panels),
         "</main>",
@@ -82,7 +82,8 @@ def _verdict(found: Sequence[Marked] | None) -> str:
     return f'<div class="verdict {mood}"><p>{both(verdict(found))}</p>{listed}</div>'
 
 
-def _navigation(panels: Iterable[Panel]) -> str:
+def navigation(panels: Iterable[Panel]) -> str:
+    """Links to the panels."""
     links = "".join(f'<li><a href="#{panel.key}">{panel.number} {both(panel.title)}</a></li>' for panel in panels)
     return f"<nav><ol>{links}</ol></nav>"
 

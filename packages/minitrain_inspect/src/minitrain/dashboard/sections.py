@@ -82,7 +82,7 @@ def _findings(found: tuple[Marked, ...], language: str) -> str:
     if not found:
         return ""
     entries = "".join(
-        f'<li id="finding-{marked.number}" class="{marked.finding.severity}">'
+        f'<li id="finding-{marked.number}" class="{marked.finding.severity}-finding">'
         f'<p class="title"><span class="badge">{marked.number}</span> <strong>{both(marked.name)}</strong> '
         f'<span class="place">{both(headline(marked))}</span></p>'
         f'<p class="evidence">{"; ".join(both(text) for text in evidence(marked.finding))}</p>'
@@ -96,7 +96,10 @@ def _entry(chart: Chart, place: int, entry: Entry) -> str:
     if entry.kind in ("inner", "outer"):
         mark = f'<rect class="band-{entry.kind}" x="0.5" y="0.5" width="25" height="11"/>'
     elif entry.kind == "fixed":
-        mark = '<line class="median" x1="0" y1="6" x2="26" y2="6"/>'
+        look = 'class="median"'
+        if entry.slot is not None:
+            look = f'class="d{DASHES.index(entry.dash)}" style="stroke: var(--line-{entry.slot})"'
+        mark = f'<line {look} x1="0" y1="6" x2="26" y2="6"/>'
     else:
         colour = dash = 0
         if entry.slot is not None:

@@ -15,8 +15,10 @@ import numpy as np
 from ..log import read_log
 from .decimate import Decimator, FloatArray, Line
 
-SCALARS = ("train_loss", "val_loss", "ngram_loss", "uniform_loss", "learning_rate", "grad_norm")
-SCALARS += ("regular_loss", "irregular_loss")
+SCALARS = (
+    *("train_loss", "val_loss", "ngram_loss", "uniform_loss", "learning_rate", "grad_norm"),
+    *("regular_loss", "irregular_loss"),
+)
 LAYERS = ("activation", "spectral_norm", "dead_fraction", "update_ratio")
 BAND = ("min", "p10", "median", "p90", "max")
 

@@ -17,7 +17,7 @@ LIGHT = {
     "accent": "#0b62c4",
     "warn": "#a33a00",
     "good": "#0b6b4a",
-    "healthy": "rgba(11, 125, 85, 0.10)",
+    "healthy": "rgba(11, 125, 85, 0.08)",
     "band-outer": "rgba(60, 75, 85, 0.10)",
     "band-inner": "rgba(60, 75, 85, 0.20)",
 }

@@ -98,3 +98,21 @@ WRITTEN_BY_SERVER = Text(
     "Esta página la envía el propio entrenamiento, solo para esta máquina. Lo que queda es dashboard.html, en la "
     "carpeta de la ejecución.",
 )
+
+MEDIAN_OF = Text("{run} · median", "{run} · mediana")
+MEDIANS = Text(
+    "Drawn is the median over the layers of each run; every layer is in the list.",
+    "Se dibuja la mediana de las capas de cada ejecución; todas las capas están en la lista.",
+)
+LAST_VALUES = Text("Last values: {values}.", "Últimos valores: {values}.")
+INSPECTION_OFF_EVERYWHERE = Text(
+    "None of these runs was inspected, so there is nothing to show here.",
+    "Ninguna de estas ejecuciones se inspeccionó: no hay nada que mostrar aquí.",
+)
+SETTING = Text("setting", "ajuste")
+SAME_SETTINGS = Text(
+    "Settings and versions are the same in all of these runs.",
+    "Los ajustes y las versiones son los mismos en todas estas ejecuciones.",
+)
+DIFFERENCES = Text("What differs", "Qué difiere")
+RESULTS = Text("Results", "Resultados")
