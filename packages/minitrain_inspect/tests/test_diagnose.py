@@ -118,6 +118,17 @@ def test_nan_names_step_and_first_bad_module(trained: dict[str, tuple[Path, Resu
     assert "error: non-finite at step 7, blocks.0.ffn.act" in result.stderr
 
 
+def test_a_run_that_its_rate_drove_to_infinity_blames_the_rate_first(tmp_path: Path) -> None:
+    sets = ("train.lr_max=1e30", "train.lr_min=0", "train.warmup_steps=9", "train.log_every=1")
+    result = minitrain("train", "--out", tmp_path / "run", *options(*sets))
+    assert result.exit_code == 3
+    found = findings(tmp_path / "run")
+    assert found[0].code == "learning-rate-too-high"
+    last = next(finding for finding in found if finding.code == "non-finite")
+    assert last.where
+    assert last.step == rows_of(tmp_path / "run")[-1]["step"]
+
+
 # --------------------------------------------------------------------------- the probe of the folder
 
 
@@ -137,6 +148,12 @@ def test_weights_are_probed_where_no_row_tells(trained: dict[str, tuple[Path, Re
     assert (found.code, found.step) == ("broken-mask", 11)
     assert found.evidence["future_leak"] > 0.0
     assert findings(whole) == []
+
+
+def test_weights_that_are_nan_are_probed_without_a_word(
+    trained: dict[str, tuple[Path, Result]], tmp_path: Path
+) -> None:
+    assert codes(without_recorded_probe(trained["non-finite"][0], tmp_path / "nan")) == ["non-finite"]
 
 
 @pytest.mark.parametrize("missing", ["checkpoint/model.safetensors", "checkpoint/tokenizer.json", "config.toml"])

@@ -89,8 +89,10 @@ def test_no_warmup_is_a_full_first_rate_that_rewrites_a_matrix() -> None:
 
 
 def test_a_first_rate_that_grows_later_is_a_warmup_whatever_the_first_update() -> None:
-    assert rules.no_warmup(Record(course(first_update(2.0, rate=1.4e-3)))) is None
-    assert rules.no_warmup(Record(course(first_update(2.0, rate=1.6e-3)))) is not None
+    assert rules.no_warmup(Record(course(first_update(2.0, rate=1.7e-3)))) is None
+    assert rules.no_warmup(Record(course(first_update(2.0, rate=1.9e-3)))) is not None
+    # One row does not tell.
+    assert rules.no_warmup(Record(course(first_update(2.0), steps=1))) is None
 
 
 def test_without_warmup_at_a_rate_that_does_no_harm_nothing_is_found() -> None:
@@ -146,9 +148,22 @@ def test_a_rate_is_too_high_where_updates_stay_large() -> None:
 def test_two_rows_of_large_updates_are_an_accident() -> None:
     def change(row: Row) -> None:
         if row["step"] in (60, 70):
-            typical_update(5.0)(row)
+            typical_update(3.0)(row)
 
     assert rules.learning_rate_too_high(Record(course(change))) is None
+
+
+def one_update(factor: float) -> Change:
+    def change(row: Row) -> None:
+        if row["step"] == 70:
+            row["inspect"]["update_ratio"] = dict.fromkeys(MATRICES, factor * rules.ONE_UPDATE_HIGH)
+
+    return change
+
+
+def test_a_rate_is_too_high_where_one_update_rewrites_half_of_every_matrix() -> None:
+    assert_beside_the_threshold(rules.learning_rate_too_high, one_update)
+    assert seen(rules.learning_rate_too_high, course(one_update(2.0))).step == 70
 
 
 def risen(factor: float, update: float = rules.MOVING_UPDATE) -> Change:

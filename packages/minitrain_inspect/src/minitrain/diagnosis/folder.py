@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -68,7 +69,9 @@ def _probed(folder: Path) -> float | None:
     from ..run import load_run
 
     try:
-        _, model, _ = load_run(folder)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # of weights that are NaN: the log says so already
+            _, model, _ = load_run(folder)
     except (ValueError, OSError):
         return None
     leak = future_leak(model, model.config.vocab_size, model.config.context_len)

@@ -21,11 +21,15 @@ FIRST_LOSS = 1.2
 FIRST_UPDATE = 0.7
 """|Δw| / |w| of the first step, at most. 0.15 and less does no harm, 0.5 a little, 1.0 costs a third of what is won."""
 
-WARMED_UP = 0.5
-"""A first rate below this share of the highest is a warm-up."""
+WARMED_UP = 0.6
+"""A first rate below this share of the highest is a warm-up, be it of two steps."""
 
 TYPICAL_UPDATE_HIGH = 0.055
 """Median |Δw| / |w| over matrices and five rows, at most. Healthy runs reach 0.03."""
+
+ONE_UPDATE_HIGH = 0.5
+"""Median |Δw| / |w| over matrices in any one row, at most: half of every matrix rewritten at once. Healthy: 0.03, and
+0.02 in the first step of a harmless start without warm-up."""
 
 LOSS_RISE = 0.05
 """Share of the first loss by which the loss, a median of five rows, may stand above its lowest while rates are high."""
@@ -91,11 +95,11 @@ def bad_init(record: Record) -> Sighting | None:
 
 
 def no_warmup(record: Record) -> Sighting | None:
-    """The first step used the full rate and rewrote a matrix."""
+    """The first step used the full rate and rewrote a matrix. One row alone does not tell whether the rate grows."""
     first, rate = record.largest_update.first, record.scalars["learning_rate"]
     if first is None or first.step != 1 or first.value <= FIRST_UPDATE or rate.first is None or rate.highest is None:
         return None
-    if rate.first.value < WARMED_UP * rate.highest.value:
+    if rate.count < 2 or rate.first.value < WARMED_UP * rate.highest.value:
         return None
     where, largest = max(
         ((name, series.first.value) for name, series in record.update_ratio.items() if series.first is not None),
@@ -124,9 +128,10 @@ def broken_mask(record: Record) -> Sighting | None:
 
 def learning_rate_too_high(record: Record) -> Sighting | None:
     """Updates stay large beside the weights, or the loss turns up while they move much."""
-    update = record.smooth_update
-    if update.highest is not None and update.highest.value > TYPICAL_UPDATE_HIGH:
-        at = next(point for point in update.points if point.value > TYPICAL_UPDATE_HIGH)
+    for update, limit in ((record.smooth_update, TYPICAL_UPDATE_HIGH), (record.typical_update, ONE_UPDATE_HIGH)):
+        if update.highest is None or update.highest.value <= limit:
+            continue
+        at = next((point for point in update.points if point.value > limit), update.highest)
         evidence = {"update_ratio": update.highest.value}
         rate = record.scalars["learning_rate"].at(at.step)
         if rate is not None:
@@ -134,7 +139,7 @@ def learning_rate_too_high(record: Record) -> Sighting | None:
         norm = record.scalars["grad_norm_max"].highest
         if norm is not None:
             evidence["grad_norm_max"] = norm.value
-        return Sighting("update_ratio", at.step, evidence, {"update_ratio": (None, TYPICAL_UPDATE_HIGH)})
+        return Sighting("update_ratio", at.step, evidence, {"update_ratio": (None, limit)})
     return _rise(record)
 
 
