@@ -1,4 +1,4 @@
-"""The `minitrain` command: a thin caller of `run`, `dashboard`, `evaluation` and `prompt_worksheet`.
+"""The `minitrain` command: a thin caller of `run`, `dashboard`, `export`, `evaluation` and `prompt_worksheet`.
 
 Exit status: 0 done or healthy, 1 findings (`diagnose`, `--stop-on`), 2 unusable input with nothing written, 3 stopped
 by non-finite values, 130 and 143 after signals.
@@ -10,7 +10,7 @@ import json
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
@@ -27,9 +27,10 @@ from tqdm import tqdm
 
 from .__about__ import __version__
 from .config import RunConfig, load_config
-from .dashboard import write_dashboard
+from .dashboard import serve_live, write_comparison, write_dashboard
 from .diagnosis import Finding, findings
 from .evaluation import written
+from .export import write_csv, write_tensorboard
 from .loop import Row
 from .prompt_worksheet import prompt_worksheet
 from .run import check_out, execute, load_gpt2_folder, load_run, prepare, recorded_threads
@@ -57,6 +58,7 @@ def main() -> None:
 @click.option("--out", type=click.Path(path_type=Path), help="Folder to write; new or empty. [default: runs/DATE-TIME]")
 @click.option("--from-gpt2", type=click.Path(path_type=Path), help="GPT-2 folder to start from; needs a text source.")
 @click.option("--resume", "resumed", type=click.Path(path_type=Path), help="Run folder to continue.")
+@click.option("--live", is_flag=True, help="Serve the dashboard to this machine's browser while the run trains.")
 @click.option("--stop-on", "stop_on", multiple=True, metavar="CODE", help="End at this finding; repeatable.")
 @click.option("--threads", type=click.IntRange(min=1), help="BLAS threads. [default: 1; with --resume, as before]")
 def train_command(
@@ -65,6 +67,7 @@ def train_command(
     out: Path | None,
     from_gpt2: Path | None,
     resumed: Path | None,
+    live: bool,
     stop_on: tuple[str, ...],
     threads: int | None,
 ) -> None:
@@ -87,7 +90,7 @@ def train_command(
         threads = threads or 1
         with threadpool_limits(threads):
             prepared = prepare(config)
-            with _progress(config) as (on_step, on_row):
+            with _progress(config) as (on_step, on_row), _live_page(folder) if live else nullcontext():
                 try:
                     result = execute(
                         prepared,
@@ -119,6 +122,38 @@ def dashboard_command(run: Path, language: str) -> None:
             raise ValueError(f"a run folder must hold inspector.log.jsonl; {str(run)!r} does not.")
         page = write_dashboard(run, language=language)
     click.echo(page.resolve().as_uri())
+
+
+@main.command("compare")
+@click.argument("runs", type=click.Path(path_type=Path), nargs=-1, metavar="RUN RUN...")
+@click.option(
+    "--out", type=click.Path(path_type=Path), default=Path("comparison.html"), show_default=True, help="File to write."
+)
+@click.option("--language", type=click.Choice(["en", "es"]), default="en", show_default=True)
+def compare_command(runs: tuple[Path, ...], out: Path, language: str) -> None:
+    """Lay two runs or more over each other in the seven panels, with what differs, and print where the page is."""
+    with _refusals(), threadpool_limits(1):
+        page = write_comparison(runs, out, language=language)
+    click.echo(page.resolve().as_uri())
+
+
+@main.command("export")
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option("--csv", "csv_file", type=click.Path(path_type=Path), help="File to write: a line a row.")
+@click.option(
+    "--tensorboard",
+    type=click.Path(path_type=Path),
+    help="Folder to write, new or empty; needs the extra [tensorboard].",
+)
+def export_command(run: Path, csv_file: Path | None, tensorboard: Path | None) -> None:
+    """Write the log of RUN for other tools and print where it is."""
+    with _refusals():
+        if csv_file is None and tensorboard is None:
+            raise ValueError("export needs a format: give --csv FILE, --tensorboard DIR, or both.")
+        if tensorboard is not None:
+            click.echo(write_tensorboard(run, tensorboard))
+        if csv_file is not None:
+            click.echo(write_csv(run, csv_file))
 
 
 @main.command("diagnose")
@@ -282,6 +317,14 @@ def _progress(config: RunConfig) -> Iterator[tuple[Callable[[int, float], None] 
             )
 
     yield None, on_row
+
+
+@contextmanager
+def _live_page(folder: Path) -> Iterator[None]:
+    """Serve the dashboard meanwhile, and say where."""
+    with serve_live(folder) as address:
+        tqdm.write(f"live: {address}", file=sys.stderr)
+        yield
 
 
 def _show_finding(finding: Finding) -> None:

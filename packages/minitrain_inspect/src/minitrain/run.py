@@ -21,7 +21,7 @@ from minimodel.transformer import MiniGPT, MiniGPTConfig, load_gpt2, load_weight
 
 from .checkpoint import Resumable, load_checkpoint, save_checkpoint
 from .config import GPT2_KEYS, RunConfig, load_config
-from .dashboard import write_dashboard
+from .dashboard import Follower
 from .data import Data, load_data
 from .diagnosis import Finding, Watch, all_rules, future_leak
 from .evaluation import completions, exact_shares
@@ -182,6 +182,7 @@ def execute(
         )
         parts["inspector"] = inspector
     state = out / "checkpoint" / "state.safetensors"
+    page = Follower(out)
     rules = all_rules()
     unknown = sorted(set(stop_on) - {rule.code for rule in rules})
     if unknown:
@@ -195,6 +196,7 @@ def execute(
     def checkpoint(at: Progress) -> None:
         save_checkpoint(state, model, optimizer, at, parts)
         _leave_readable(prepared, out, at, finished=False)
+        page.write_in_passing()
 
     def log(row: Row) -> None:
         writer.write(row)
@@ -240,6 +242,7 @@ def execute(
                 progress=progress,
             )
     _leave_readable(prepared, out, result.progress, finished=result.outcome == "finished", reason=result.reason)
+    page.write()
     return result
 
 
@@ -257,7 +260,7 @@ def _begin_folder(prepared: Prepared, out: Path, threads: int) -> None:
 
 
 def _leave_readable(prepared: Prepared, out: Path, at: Progress, *, finished: bool, reason: str = "") -> None:
-    """Write weights, results and dashboard as of now: a run killed later leaves these, whole."""
+    """Write weights and results as of now: a run killed later leaves these, whole."""
     data, model = prepared.data, prepared.model
     save_weights(model, out / "checkpoint" / "model.safetensors")
     results: dict[str, Any] = {
@@ -277,7 +280,6 @@ def _leave_readable(prepared: Prepared, out: Path, at: Progress, *, finished: bo
         results["held_out_exact"] = exact_shares(completions(model, data.corpus.tokenizer, data.corpus.validation))
     results["train_seconds"] = at.elapsed_seconds
     write_atomic(out / "results.json", json.dumps(results, indent=2, allow_nan=False) + "\n")
-    write_dashboard(out)
 
 
 def _finite(number: float | None) -> float | None:

@@ -59,6 +59,8 @@ class Named:
         Place in the palette, kept whatever else is drawn: where colour says which run it is.
     shown : bool
         Whether it is drawn at first.
+    neutral : bool
+        In the colour of the text, whatever the theme.
     """
 
     name: Text
@@ -66,6 +68,7 @@ class Named:
     dash: str = ""
     colour: int | None = None
     shown: bool = True
+    neutral: bool = False
 
 
 @dataclass(frozen=True, slots=True)

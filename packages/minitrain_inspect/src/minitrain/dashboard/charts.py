@@ -15,7 +15,7 @@ from .chart import NOTHING, Beside, Chart, Entry, Named, Table
 from .decimate import Line, Point
 from .marks import ROW, band_mark, finding_marks, floor_marks
 from .series import LayerSeries
-from .style import base_layout
+from .style import LIGHT, base_layout
 from .text import (
     BAD_ROWS,
     FIRST,
@@ -83,11 +83,16 @@ def line_chart(
             trace["mode"] = "lines" if len(named.line.steps) > 1 else "markers"
         if named.colour is not None:
             trace["meta"]["colour"] = named.colour
+        if named.neutral:
+            trace["meta"]["kind"] = "fixed"
+            trace["line"]["color"] = LIGHT["ink"]
         if not named.shown:
             trace["visible"] = False
         traces.append(trace)
         names.append(named.name)
-        entries.append(Entry(named.name, (slot,), "line", place, named.shown, dash=named.dash))
+        kind = "fixed" if named.neutral else "line"
+        slot_shown = None if named.neutral else place
+        entries.append(Entry(named.name, (slot,), kind, slot_shown, named.shown, dash=named.dash))
         crosses += [(step, height, named.name.en) for step, height in named.line.marks]
     if crosses:
         traces.append(cross_trace(crosses, floor))

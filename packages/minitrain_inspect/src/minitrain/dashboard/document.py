@@ -24,7 +24,7 @@ PLOTLY_PATH = f"/plotly-{plotly.__version__}.js"
 """Where a page with `live` expects Plotly's script."""
 
 
-def document(title: str, body: Iterable[str], charts: Iterable[Chart], *, language: str, live: bool = False) -> str:
+def document(title: str, body: Iterable[str], charts: Iterable[Chart], *, language: str, live: str = "") -> str:
     """The HTML of a whole page.
 
     Parameters
@@ -37,8 +37,8 @@ def document(title: str, body: Iterable[str], charts: Iterable[Chart], *, langua
         Drawn into the holders that the body has for them.
     language : "en" or "es"
         Shown first.
-    live : bool
-        For a server; without it the page is complete in itself.
+    live : str
+        For a server: which version of the page this is. Without it the page is complete in itself.
     """
     data = _json(
         {
@@ -57,11 +57,12 @@ def document(title: str, body: Iterable[str], charts: Iterable[Chart], *, langua
     policy = f"default-src 'none'; script-src {hashes} 'unsafe-eval'; style-src 'unsafe-inline'; img-src data: blob:"
     if live:
         policy = policy.replace("script-src", "connect-src 'self'; script-src 'self'")
+    version = f' data-version="{escaped(live)}"' if live else ""
     plotly_script = f'<script src="{PLOTLY_PATH}"></script>' if live else f"<script>{inline[0]}</script>"
     return "\n".join(
         [
             "<!doctype html>",
-            f'<html lang="{language}" data-language="{language}">',
+            f'<html lang="{language}" data-language="{language}"{version}>',
             "<head>",
             '<meta charset="utf-8">',
             f'<meta http-equiv="Content-Security-Policy" content="{policy}">',

@@ -87,8 +87,8 @@ class Follower:
         seen = diagnose(self._diagnosed, rules) if probed else findings(self.folder, rules=rules)
         return number_findings(seen, {rule.code: rule.panel for rule in rules})
 
-    def render(self, *, language: str = "en", live: bool = False) -> str:
-        """The HTML of the page as of the last `advance`; with `live` the one that a server sends."""
+    def render(self, *, language: str = "en", live: str = "") -> str:
+        """The HTML of the page as of the last `advance`; with `live`, its version, the one that a server sends."""
         return render_page(self.reader.series(), read_record(self.folder), self.found(), language=language, live=live)
 
     def write(self, *, language: str = "en") -> Path:

@@ -103,7 +103,7 @@ def _baselines(runs: Sequence[Overlaid]) -> list[Named]:
     named = [each for each in _of_each(runs, "ngram_loss", BASELINE, dash="dash") if each.line.last is not None]
     if len(named) > 1 and len({each.line.last.value for each in named if each.line.last}) == 1:
         longest = max(named, key=lambda each: each.line.last.step if each.line.last else 0)
-        return [Named(BASELINE, longest.line, "dash", longest.colour)]
+        return [Named(BASELINE, longest.line, "dash", neutral=True)]
     return named
 
 

@@ -20,21 +20,29 @@ def render_page(
     found: Sequence[Marked] | None = None,
     *,
     language: str = "en",
-    live: bool = False,
+    live: str = "",
 ) -> str:
-    """The HTML of the whole page; `found` is what the diagnosis found, None where it was not asked."""
+    """The HTML of the whole page.
+
+    Parameters
+    ----------
+    found : sequence of Marked, optional
+        What the diagnosis found; None where it was not asked.
+    live : str
+        For a server: which version of the page this is.
+    """
     bands = healthy_bands(series, record.config)
     beside = {
         key: Beside(bands.get(key), tuple(marked for marked in found or () if marked.chart == key)) for key in CHARTS
     }
     panels = build_panels(series, beside)
     body = [
-        _header(record, series, found, live=live),
+        _header(record, series, found, live=bool(live)),
         navigation(panels),
         "<main>",
         *(panel_section(panel, language) for panel in panels),
         "</main>",
-        _footer(record, live=live),
+        _footer(record, live=bool(live)),
     ]
     charts = [chart for panel in panels for chart in panel.charts]
     return document(record.name, body, charts, language=language, live=live)
@@ -49,15 +57,20 @@ def _header(record: Record, series: RunSeries, found: Sequence[Marked] | None, *
         for figure in key_figures(record, series)
     )
     return (
-        '<header><div class="top"><div>'
+        '<header><div class="top"><div class="told">'
         f'<p class="eyebrow">minitrain</p><h1>{escaped(record.name)}</h1>'
         f'<p class="what">{both(what_ran(record))}</p>'
         f'<p class="status {state}">{both(status(record, series))}</p>'
         + "".join(f'<p class="warning">{both(text)}</p>' for text in warnings(record, series))
         + _verdict(found)
-        + (f'<p class="live" id="live" role="status">{both(LIVE)}</p>' if live else "")
-        + f'</div>{switches()}</div><dl class="figures">{figures}</dl></header>'
+        + f'</div>{_live() if live else ""}{switches()}</div><dl class="figures">{figures}</dl></header>'
     )
+
+
+def _live() -> str:
+    """How the page and the training stand; the script shows one of the lines."""
+    lines = "".join(f'<span data-when="{key}" hidden>{both(text)}</span>' for key, text in LIVE.items())
+    return f'<p class="live" id="live" role="status">{lines}</p>'
 
 
 def switches() -> str:

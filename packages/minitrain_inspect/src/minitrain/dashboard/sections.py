@@ -96,9 +96,10 @@ def _entry(chart: Chart, place: int, entry: Entry) -> str:
     if entry.kind in ("inner", "outer"):
         mark = f'<rect class="band-{entry.kind}" x="0.5" y="0.5" width="25" height="11"/>'
     elif entry.kind == "fixed":
-        look = 'class="median"'
+        dash = DASHES.index(entry.dash) if entry.dash else 0
+        look = f'class="median d{dash}"'
         if entry.slot is not None:
-            look = f'class="d{DASHES.index(entry.dash)}" style="stroke: var(--line-{entry.slot})"'
+            look = f'class="d{dash}" style="stroke: var(--line-{entry.slot})"'
         mark = f'<line {look} x1="0" y1="6" x2="26" y2="6"/>'
     else:
         colour = dash = 0

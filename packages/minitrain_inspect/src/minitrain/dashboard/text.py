@@ -91,7 +91,14 @@ SELF_CONTAINED = Text(
     "This page is one file: it loads nothing from anywhere and sends nothing anywhere.",
     "Esta página es un solo archivo: no carga nada de ninguna parte ni envía nada a ninguna parte.",
 )
-LIVE = Text("Live: the page follows the training.", "En directo: la página sigue al entrenamiento.")
+LIVE = {
+    "running": Text("Live: this page follows the training.", "En directo: esta página sigue al entrenamiento."),
+    "ended": Text("The training has ended: this is how.", "El entrenamiento terminó: así quedó."),
+    "gone": Text(
+        "The training no longer answers: this is the last that came.",
+        "El entrenamiento ya no responde: esto es lo último que llegó.",
+    ),
+}
 WRITTEN_BY_SERVER = Text(
     "This page comes from the training itself, for this machine alone. What stays is dashboard.html in the folder of "
     "the run.",
