@@ -41,6 +41,9 @@ LAB = ("bad-init", "no-warmup", "broken-mask")
 HARM_NATS = 0.05
 """A fault harms when the last validation loss is so much above that of the run without it; a mask when it leaks."""
 
+RATE_THAT_HARMS = {"default": 2e-2, "deep": 3e-2}
+"""Peak rate of `no-warmup` at each size: where starting at once costs something, and warm-up makes it bearable."""
+
 WARM = ("no-warmup", ("train.warmup_steps=30",))
 """The run without the fault of `no-warmup`: the same rate, reached gradually."""
 
@@ -81,6 +84,8 @@ class Case:
             file, sets = "healthy", HEALTHY.get(self.name, ())
         elif self.kind == "reference":
             file, sets = WARM
+        if file == "no-warmup":
+            sets = (*sets, f"train.lr_max={RATE_THAT_HARMS[self.size]}")
         return load_config(HERE / f"{file}.toml", (*SIZES[self.size], *sets, f"train.seed={self.seed}", *more))
 
     @property
