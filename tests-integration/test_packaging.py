@@ -16,10 +16,12 @@ import tarfile
 import tomllib
 import venv
 import zipfile
+import zlib
 from pathlib import Path
 
 import pytest
 import typed_program
+from test_readmes import EXAMPLE
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ROOT / "packages"
@@ -119,6 +121,60 @@ def test_pip_takes_siblings_from_the_path_as_well(tmp_path: Path) -> None:
     succeed(python, "-m", "pip", "install", "./packages/minimodel_transformer")
     check_closure(python, TRANSFORMER)
     succeed(python, "-m", "pip", "check")
+
+
+def test_the_embedding_alone_runs_the_examples_of_its_readme(tmp_path: Path) -> None:
+    python = new_environment(tmp_path / "venv", with_pip=True)
+    succeed(python, "-m", "pip", "install", "./packages/minimodel_embedding")
+    check_closure(python, EMBEDDING)
+    examples = list(EXAMPLE.finditer((PACKAGES / "minimodel_embedding" / "README.md").read_text(encoding="utf-8")))
+    program = "\n".join(example["code"] for example in examples)
+    assert "Embedding(" in program
+    printed = succeed(python, "-W", "error", "-c", program, cwd=tmp_path)
+    assert printed == "".join(example["output"] or "" for example in examples)
+
+
+USES = {
+    EMBEDDING: "from minimodel.embedding import Embedding\n\nsize: int = Embedding(5, 3).num_embeddings\n",
+    TRANSFORMER: "from minimodel.transformer import LayerNorm\n\nsize: int = LayerNorm(5).gamma.ndim\n",
+}
+
+
+def type_check(python: Path, program: str, folder: Path) -> str:
+    """What mypy says of `program` where `python`'s packages are installed."""
+    # A file a program: mypy's cache takes a file of the same size and second for the same.
+    file = folder / f"program_{zlib.crc32(program.encode())}.py"
+    file.write_text(program, encoding="utf-8")
+    options = ["--strict", "--config-file", "", "--cache-dir", folder / "cache", "--python-executable", python]
+    return run(sys.executable, "-m", "mypy", *options, file, cwd=folder).stdout
+
+
+def check_usable_and_typed(python: Path, distribution: str, folder: Path) -> None:
+    succeed(python, "-W", "error", "-c", USES[distribution], cwd=folder)
+    assert type_check(python, USES[distribution], folder).startswith("Success")
+    # Without py.typed everything would be Any, and nothing would be wrong with this.
+    wrong = type_check(python, USES[distribution].replace(": int", ": str"), folder)
+    assert 'expression has type "int", variable has type "str"' in wrong
+
+
+def test_uninstalling_one_of_the_namespace_leaves_the_other(tmp_path: Path) -> None:
+    python = new_environment(tmp_path / "venv")
+    succeed("uv", "pip", "install", "--python", python, "./packages/minimodel_transformer")
+    for distribution in (EMBEDDING, TRANSFORMER):
+        check_usable_and_typed(python, distribution, tmp_path)
+
+    succeed("uv", "pip", "uninstall", "--python", python, TRANSFORMER)
+    assert "No module named 'minimodel.transformer'" in run(python, "-c", USES[TRANSFORMER], cwd=tmp_path).stderr
+    check_usable_and_typed(python, EMBEDDING, tmp_path)
+
+    # The other way round takes away what the transformer declares to need. Its own files stay, and with the embedding
+    # back it is whole, without having been installed again.
+    succeed("uv", "pip", "install", "--python", python, "./packages/minimodel_transformer")
+    succeed("uv", "pip", "uninstall", "--python", python, EMBEDDING)
+    assert "No module named 'minimodel.embedding'" in run(python, "-c", USES[TRANSFORMER], cwd=tmp_path).stderr
+    assert type_check(python, USES[TRANSFORMER], tmp_path).startswith("Success")
+    succeed("uv", "pip", "install", "--no-deps", "--python", python, "./packages/minimodel_embedding")
+    check_usable_and_typed(python, TRANSFORMER, tmp_path)
 
 
 def test_the_command_is_installed_and_says_its_version(tmp_path: Path) -> None:
