@@ -85,8 +85,8 @@ def _page(folders: Sequence[Path], language: str) -> str:
     body = [
         '<header><div class="top"><div>'
         f'<p class="eyebrow">minitrain</p><h1>{both(title)}</h1><ul class="runs">{_legend(names)}</ul>'
-        f"</div>{switches()}</div>{table_html(results, 'settings')}"
-        + (table_html(differing, "settings") if differing else f'<p class="summary">{both(SAME_SETTINGS)}</p>')
+        f"</div>{switches()}</div>{table_html(results, 'settings compared')}"
+        + (table_html(differing, "settings compared") if differing else f'<p class="summary">{both(SAME_SETTINGS)}</p>')
         + "</header>",
         navigation(panels),
         "<main>",

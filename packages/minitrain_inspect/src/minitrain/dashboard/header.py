@@ -29,6 +29,8 @@ def status(record: Record, series: RunSeries) -> Text:
         return Text("Finished after {steps} steps.", "Terminada tras {steps} pasos.").fill(
             steps=count(_steps(record, series) or 0)
         )
+    if isinstance(record.results.get("stopped"), str):
+        return Text("Stopped at step {step}.", "Detenida en el paso {step}.").fill(step=count(series.last_step or 0))
     if series.last_step is None:
         return Text("Unfinished: nothing has been logged yet.", "Sin terminar: aún no se ha registrado nada.")
     planned = record.planned_steps

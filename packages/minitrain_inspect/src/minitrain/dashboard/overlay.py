@@ -25,6 +25,7 @@ from .text import (
     NOT_FINITE,
     NOT_VERBS,
     ON_FLOOR,
+    ROWS_BAD,
     Text,
     joined,
     number,
@@ -110,7 +111,7 @@ def _baselines(runs: Sequence[Overlaid]) -> list[Named]:
 def _last_values(lines: Mapping[str, Line]) -> Text:
     """The last value of each line, in the order given."""
     return LAST_VALUES.fill(
-        values=", ".join(f"{name} {number(line.last.value)}" for name, line in lines.items() if line.last)
+        values="; ".join(f"{name}: {number(line.last.value)}" for name, line in lines.items() if line.last)
     )
 
 
@@ -160,12 +161,13 @@ def _layer_part(
     crosses: list[tuple[int, float | None, str]] = []
 
     def put(name: Text, line: Line, kind: str, colour: int, dash: str) -> None:
+        note = ROWS_BAD.fill(rows=line.not_finite) if line.not_finite else None
         trace = line_trace(name.en, line, colour, floor, digits=7)
         trace["meta"] = {"kind": kind, "colour": colour, "dash": dash}
         trace["line"] |= {"dash": dash} | ({"width": 2.5} if kind == "fixed" else {})
         if kind == "line":
             trace["visible"] = False
-        entries.append(Entry(name, (len(traces),), kind, colour, kind == "fixed", dash=dash))
+        entries.append(Entry(name, (len(traces),), kind, colour, kind == "fixed", note, dash=dash))
         traces.append(trace)
         names.append(name)
 
@@ -179,7 +181,12 @@ def _layer_part(
         for layer, line in observed.items():
             name = plain(f"{run.name} · {layer}")
             put(name, line, "line", run_look(place)[0], dash_of[layer])
-            crosses += [(step, height, name.en) for step, height in line.marks[:1]]
+        # One cross a run, where its first layer was not finite: those of hidden layers would float.
+        bad = [step for line in observed.values() for step, _ in line.marks[:1]]
+        if bad:
+            median = medians[place]
+            height = median.last.value if median is not None and median.last else None
+            crosses.append((min(bad), height, run.name))
     if crosses:
         traces.append(cross_trace(crosses, floor))
         names.append(NOT_FINITE)

@@ -35,7 +35,9 @@
       if (trace.marker) result.marker = { ...trace.marker, color: paint };
     } else if (kind === "fixed") {
       const fixed = trace.meta.colour;
-      result.line = { ...trace.line, color: colour(fixed === undefined ? "ink" : "line-" + fixed) };
+      const paint = colour(fixed === undefined ? "ink" : "line-" + fixed);
+      result.line = { ...trace.line, color: paint };
+      if (trace.marker) result.marker = { ...trace.marker, color: paint };
     } else if (kind === "inner" || kind === "outer") {
       result.fillcolor = colour("band-" + kind);
     } else if (kind === "cross") {
