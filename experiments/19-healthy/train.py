@@ -32,7 +32,6 @@ COLUMNS = ("seed", "steps", "val_loss", "best_val_loss", "best_step", "ngram_los
 def train_seed(seed: int, out: Path, sets: tuple[str, ...]) -> dict[str, object]:
     """Train one seed into `out`; return its row of the table."""
     config = load_config(HERE / "config.toml", (*sets, f"train.seed={seed}"))
-    check_out(out)
     prepared = prepare(config)
     with tqdm(total=config.train.steps, unit="step", desc=f"seed {seed}", dynamic_ncols=True) as bar:
         execute(prepared, out, threads=1, on_step=lambda step, loss: bar.update(step - bar.n))
@@ -46,23 +45,32 @@ def main() -> None:
     """Train the seeds asked for and write the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0], help="default: 0")
-    parser.add_argument("--out", type=Path, default=Path("runs/19-healthy"), help="default: runs/19-healthy")
+    parser.add_argument("--out", type=Path, help="default: runs/19-healthy, or runs/19-healthy-smoke")
     parser.add_argument("--record", action="store_true", help="write results.csv and manifest.json beside this file")
     parser.add_argument("--smoke", action="store_true", help="a short run, to see that it works")
     arguments = parser.parse_args()
     sets = SMOKE if arguments.smoke else ()
+    if arguments.smoke and arguments.record:
+        parser.error("--record is for real runs; leave out --smoke")
+    out = arguments.out or Path("runs/19-healthy-smoke" if arguments.smoke else "runs/19-healthy")
+    folders = [out / f"seed-{seed}" for seed in arguments.seeds]
+    for folder in folders:
+        try:
+            check_out(folder)
+        except ValueError as refusal:
+            parser.error(str(refusal).replace("--resume", "minitrain train --resume"))
 
     rows = []
     with threadpool_limits(1):
-        for seed in arguments.seeds:
-            rows.append(train_seed(seed, arguments.out / f"seed-{seed}", sets))
+        for seed, folder in zip(arguments.seeds, folders, strict=True):
+            rows.append(train_seed(seed, folder, sets))
             print(rows[-1])
         manifest = build_manifest(load_config(HERE / "config.toml", sets), seed=arguments.seeds[0], threads=1)
-    for folder in [arguments.out, *([HERE] if arguments.record else [])]:
+    for folder in [out, *([HERE] if arguments.record else [])]:
         lines = [",".join(COLUMNS), *(",".join(str(row[name]) for name in COLUMNS) for row in rows)]
         write_atomic(folder / "results.csv", "\n".join(lines) + "\n")
         write_manifest(folder / "manifest.json", {**manifest, "seeds": arguments.seeds})
-    print(f"dashboard: {(arguments.out / f'seed-{arguments.seeds[-1]}' / 'dashboard.html').resolve().as_uri()}")
+    print(f"dashboard: {(folders[-1] / 'dashboard.html').resolve().as_uri()}")
 
 
 if __name__ == "__main__":

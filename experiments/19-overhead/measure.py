@@ -91,7 +91,8 @@ def main() -> None:
     """Measure every size and dtype and write the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=200, help="a variant (default: 200)")
-    parser.add_argument("--smoke", action="store_true", help="a few steps, nothing written")
+    parser.add_argument("--out", type=Path, default=HERE, help="default: beside this file")
+    parser.add_argument("--smoke", action="store_true", help="a few steps of one model; not into the default folder")
     arguments = parser.parse_args()
     turns = 1 if arguments.smoke else max(1, arguments.steps // TURN)
     cases = [("default", "float32"), ("default", "float64"), ("larger", "float32")]
@@ -101,10 +102,11 @@ def main() -> None:
             for row in measure(size, dtype, turns):
                 table.append(row)
                 print("  ".join(str(value) for value in row.values()))
-    if not arguments.smoke:
+    if not arguments.smoke or arguments.out != HERE:
+        arguments.out.mkdir(parents=True, exist_ok=True)
         lines = [",".join(COLUMNS), *(",".join(str(v) for v in row.values()) for row in table)]
-        write_atomic(HERE / "results.csv", "\n".join(lines) + "\n")
-        write_manifest(HERE / "manifest.json", build_manifest({"steps": turns * TURN}, seed=0, threads=1))
+        write_atomic(arguments.out / "results.csv", "\n".join(lines) + "\n")
+        write_manifest(arguments.out / "manifest.json", build_manifest({"steps": turns * TURN}, seed=0, threads=1))
 
 
 if __name__ == "__main__":
