@@ -130,8 +130,10 @@ def test_unusable_input_is_one_line_and_status_2(place: Path, arguments: tuple[s
 def test_a_run_that_diverges_is_status_3(place: Path) -> None:
     done = minitrain("train", "--out", "diverged", *settings(lr_max="1e30", warmup_steps=0, steps=9), cwd=place)
     assert done.returncode == 3
-    assert done.stderr.startswith("minitrain: step ")
-    assert len(done.stderr.splitlines()) == 1
+    *findings, reason = done.stderr.splitlines()
+    assert reason.startswith("minitrain: step ")
+    assert any(line.startswith("error: learning-rate-too-high at step 1, ") for line in findings)
+    assert any(line.startswith("error: non-finite at step 2, ") for line in findings)
     assert done.stdout.startswith("dashboard: file://")
 
 
