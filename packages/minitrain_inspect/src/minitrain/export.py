@@ -11,6 +11,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -108,12 +109,11 @@ def write_tensorboard(run: str | os.PathLike[str], target: str | os.PathLike[str
     temporary = folder.parent / f".{secrets.token_hex(8)}.tmp"
     temporary.mkdir()
     try:
-        writer = EventsWriter(str(temporary / "events"))
-        for row in read_log(log):
-            values = [Summary.Value(tag=tag, simple_value=value) for tag, value in _numbers(row)]
-            wall_time = began + float(row.get("elapsed_seconds") or 0.0)
-            writer.write_event(Event(wall_time=wall_time, step=row["step"], summary=Summary(value=values)))
-        writer.close()
+        with closing(EventsWriter(str(temporary / "events"))) as writer:
+            for row in read_log(log):
+                values = [Summary.Value(tag=tag, simple_value=value) for tag, value in _numbers(row)]
+                wall_time = began + float(row.get("elapsed_seconds") or 0.0)
+                writer.write_event(Event(wall_time=wall_time, step=row["step"], summary=Summary(value=values)))
         # The library names the file after the host and the hour of the export.
         (written,) = temporary.iterdir()
         written.rename(temporary / f"events.out.tfevents.{int(began)}.minitrain")

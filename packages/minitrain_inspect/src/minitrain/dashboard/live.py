@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from plotly.offline import get_plotlyjs
 
@@ -96,6 +95,9 @@ class _Server(ThreadingHTTPServer):
         super().__init__((HOST, 0), _Handler)
         self.live = live
 
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing of a connection that broke: standard error belongs to the training."""
+
 
 class _Handler(BaseHTTPRequestHandler):
     """Answers three paths, to who asks for this machine by its address."""
@@ -108,8 +110,8 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """Answer a request; whatever goes wrong is an answer, never the end of the training."""
         # Another name that resolves to 127.0.0.1 is a web page that would read this one: DNS rebinding.
-        asked = urlsplit(f"//{self.headers.get('Host', '')}").hostname
-        path = urlsplit(self.path).path
+        asked = self.headers.get("Host", "").partition(":")[0]
+        path = self.path.partition("?")[0]
         try:
             if asked not in (HOST, "localhost"):
                 self._answer(403, "text/plain", f"This page answers to {HOST} alone.\n")
