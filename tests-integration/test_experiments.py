@@ -29,7 +29,7 @@ BY_HAND = EXPERIMENTS / "2026-11-29-phase-17-block-by-hand"
 SCRIPTS = [
     (EMBEDDING / "measure.py", ["lookup_timing.csv", "scatter.csv", "manifest.json"]),
     (CBOW / "train.py", ["results.csv", "similarity.svg", "context.npy", "context.json", "manifest.json"]),
-    (EXPERIMENTS / "19-healthy" / "train.py", ["results.csv", "manifest.json", "seed-0/dashboard.html"]),
+    (EXPERIMENTS / "19-healthy" / "train.py", ["results.csv", "manifest.json", "seed-0"]),
     (EXPERIMENTS / "19-overhead" / "measure.py", ["results.csv", "manifest.json"]),
     (BY_HAND / "measure.py", ["diff.csv", "mistakes.csv", "timing.csv", "manifest.json"]),
 ]
