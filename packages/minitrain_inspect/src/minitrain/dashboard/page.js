@@ -65,7 +65,7 @@
         bordercolor: colour("rule"),
         font: { ...chart.layout.hoverlabel.font, color: colour("ink") },
       },
-      xaxis: axis(chart.layout.xaxis, words.x),
+      xaxis: { ...axis(chart.layout.xaxis, words.x), ...(chart.zoom && { range: chart.zoom }) },
       yaxis: axis(chart.layout.yaxis, words.y),
       modebar: { bgcolor: "rgba(0,0,0,0)", color: colour("quiet"), activecolor: colour("accent") },
     };
@@ -232,12 +232,22 @@
     if (!root.dataset.theme) redraw();
   });
 
+  // Plotly keeps what the mouse zoomed and forgets what the keyboard did; so both are kept here.
+  function followZoom(chart) {
+    chart.plot.on("plotly_relayout", () => {
+      const { range } = chart.plot._fullLayout.xaxis;
+      const whole = chart.layout.xaxis.range;
+      chart.zoom = range[0] === whole[0] && range[1] === whole[1] ? null : [...range];
+    });
+  }
+
   // One chart at a time, so that the page answers in between.
   async function drawAll() {
     for (const holder of document.querySelectorAll("[data-chart]")) {
       const chart = prepare(holder);
       charts.push(chart);
       await draw(chart);
+      followZoom(chart);
       root.dataset.drawn = String(charts.length);
       await new Promise((resume) => setTimeout(resume, 0));
     }
