@@ -5,6 +5,7 @@ depends on how fast the machine is.
 """
 
 import contextlib
+import json
 import os
 import re
 import shutil
@@ -14,6 +15,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 from minitrain import cli
-from minitrain.config import load_config
+from minitrain.config import RunConfig, load_config
 from minitrain.log import read_log
 from minitrain.run import execute, load_run, prepare, recorded_threads
 from tiny_run import (
@@ -92,9 +94,11 @@ def finished_text(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_train_prints_progress_as_lines_and_where_the_dashboard_is(here: Path) -> None:
     result = minitrain("train", "--out", "runs/first", *options())
     assert result.exit_code == 0
+    start, *progress = result.stderr.splitlines()
+    assert start == "training a GPT of 1,011 parameters on verb forms, steps 1 to 11, into runs/first"
     assert [
         re.match(r"step (\d+)/11  train \d\.\d{3}  validation \d\.\d{3}  n-gram 0\.822 nats  \d+ s$", line)[1]  # type: ignore[index]
-        for line in result.stderr.splitlines()
+        for line in progress
     ] == ["5", "10", "11"]
     lines = result.stdout.splitlines()
     assert re.fullmatch(r"validation \d\.\d{3} nats, n-gram 0\.822", lines[0])
@@ -141,7 +145,7 @@ def test_a_text_file_is_a_run(finished_text: Path) -> None:
 def test_a_run_that_meets_a_number_that_is_not_finite_ends_with_status_3(here: Path) -> None:
     result = minitrain("train", "--out", "run", *options("train.lr_max=1e30", "train.warmup_steps=0"))
     assert result.exit_code == cli.NON_FINITE == 3
-    *findings, reason = result.stderr.splitlines()
+    _, *findings, reason = result.stderr.splitlines()
     assert all(re.match(r"error: [a-z-]+ at step \d, |  ", line) for line in findings), "no warning of NumPy's"
     assert re.fullmatch(r"minitrain: step \d: the first NaN or infinity was seen in \S+ at step \d", reason)
     assert result.stdout.splitlines() == [f"dashboard: {(here / 'run/dashboard.html').as_uri()}"]
@@ -185,9 +189,13 @@ def test_threads_are_asked_for_recorded_and_kept_when_resuming(here: Path, monke
         ("model.n_heads=3", "model.n_heads must divide model.d_model; got 3 heads for a width of 8."),
         ("model.context_len=20", "model.context_len: the longest verb line needs 50 positions; got 20. Use 64."),
         ("data.source=", "data.source must be text: \"verbs\" or the path of a UTF-8 text file; got ''."),
-        ("data.source=missing.txt", "a text file must exist; got 'missing.txt'."),
+        ("data.source=missing.txt", "data.source: a text file must exist; got 'missing.txt'. Check the path."),
+        ("data.source=verb", "got 'verb'. Check the path. Or did you mean \"verbs\"?"),
         ("data.source=latin.txt", "a text file must be UTF-8; 'latin.txt' has byte 0xe9 at offset 3"),
-        ("data.source=short.txt", "'short.txt' of 9 leaves 8 for training."),
+        (
+            "data.source=short.txt",
+            "data.source: a text must have more than 64 characters (model.context_len) for each of",
+        ),
         ("data.source=folder", "a text file must be an ordinary file; 'folder' is a folder."),
         ("inspect.enabled=1", "inspect.enabled must be true or false; got 1."),
     ],
@@ -225,7 +233,7 @@ def test_a_bad_configuration_file_is_one_line_that_names_it(here: Path, name: st
         ("full", "the output folder must be new or empty; 'full' is not."),
         ("file", "the output must be a folder; 'file' is a file."),
         ("file/run", "the output folder must lie in a folder; '{here}/file' above it is a file."),
-        ("x" * 300, "File name too long"),
+        ("x" * 300, "the output folder cannot be written: File name too long: 'xxx"),
     ],
 )
 def test_an_output_folder_that_cannot_be_used_is_one_line_that_names_it(here: Path, out: str, said: str) -> None:
@@ -241,7 +249,29 @@ def test_a_folder_that_the_system_refuses_to_make_is_one_line(here: Path, monkey
         raise PermissionError(13, "Permission denied", str(self))
 
     monkeypatch.setattr(Path, "mkdir", mkdir)
-    assert refusal("train", "--out", "run", *options(), below=here) == "[Errno 13] Permission denied: 'run'"
+    assert refusal("train", "--out", "run", *options(), below=here) == (
+        "the output folder cannot be written: Permission denied: 'run'. Name another with --out."
+    )
+
+
+def test_a_folder_that_may_not_be_written_is_one_line_before_the_data_are_read(
+    here: Path, finished: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(finished, here / "run")
+    (here / "empty").mkdir()
+    monkeypatch.setattr(os, "access", lambda path, mode: not mode & os.W_OK)
+    for out, named in (("new/run", str(here)), ("empty", "empty")):
+        assert refusal("train", "--out", out, *options("data.source=missing.txt"), below=here) == (
+            f"the output folder cannot be written: Permission denied: {named!r}. Name another with --out."
+        )
+    assert refusal("dashboard", "run", below=here) == (
+        "the run folder cannot be written: Permission denied: 'run'. Copy the run to where it can be."
+    )
+
+
+def test_what_else_the_system_refuses_is_named_without_an_error_number(here: Path) -> None:
+    said = refusal("worksheet", "--html", "missing/block.html", below=here)
+    assert re.fullmatch(r"'missing/\S+' cannot be read or written: No such file or directory\.", said)
 
 
 def test_the_output_folder_is_looked_at_before_the_data_are_read(here: Path) -> None:
@@ -313,6 +343,30 @@ def test_every_option_of_the_command_has_help() -> None:
     assert {"train", "dashboard", "sample"} <= set(re.findall(r"^  (\w+)", minitrain("--help").stdout, re.MULTILINE))
 
 
+def test_the_help_of_train_lists_every_setting_with_its_default() -> None:
+    shown = minitrain("train", "--help").stdout
+    for section, keys in RunConfig().to_dict().items():
+        for key, default in keys.items():
+            written = re.search(rf"^ *{section}\.{key}=(.*)$", shown, re.MULTILINE)
+            assert written is not None, key
+            assert json.loads(written[1]) == default
+
+
+def test_the_readme_lists_every_setting_with_its_default_and_what_is_allowed() -> None:
+    readme = (Path(__file__).parents[1] / "README.md").read_text("utf-8")
+    rows = re.findall(r"^\| `(\w+\.\w+)` \| (.+) \| `([^`]*)`(.*) \| (.+) \|$", readme, re.MULTILINE)
+    sections = {each.name: getattr(RunConfig(), each.name) for each in fields(RunConfig)}
+    assert [
+        (key, json.loads(default), bool(derived), allowed.replace("`", ""))
+        for key, _, default, derived, allowed in rows
+    ] == [
+        (f"{name}.{each.name}", getattr(section, each.name), rule.derive is not None, rule.allowed)
+        for name, section in sections.items()
+        for each in fields(section)
+        for rule in [each.metadata["rule"]]
+    ]
+
+
 # --------------------------------------------------------------------------- sample and dashboard
 
 
@@ -364,8 +418,9 @@ def test_a_prompt_that_cannot_be_used_is_one_line(here: Path, finished: Path, pr
 
 def test_a_text_cannot_be_continued_from_nothing(here: Path, finished: Path, finished_text: Path) -> None:
     assert "--prompt: must have at least one" in refusal("sample", finished_text, "--prompt", "", below=here)
-    # A verb line has its start token.
-    assert minitrain("sample", finished, "--prompt", "").exit_code == 0
+    # A verb line has its start token, but the model was trained on answers alone.
+    said = refusal("sample", finished, "--prompt", "", below=here)
+    assert 'what follows the last tag of a line as "es:yo trabajo / en:"; got no text' in said
 
 
 def test_dashboard_writes_the_page_anew(here: Path, finished: Path) -> None:
@@ -390,8 +445,30 @@ def test_resuming_a_finished_run_completes_its_files(here: Path, finished: Path)
     assert "held-out regular forms" in result.stdout
 
 
+def test_a_resumed_run_says_where_it_goes_on(here: Path) -> None:
+    assert minitrain("train", "--out", "run", "--stop-on", "broken-mask", *options("model.causal=false")).exit_code == 1
+    result = minitrain("train", "--resume", "run")
+    assert result.stderr.splitlines()[0].endswith(" parameters on verb forms, steps 2 to 11, into run")
+
+
+@posix
+def test_a_reader_that_has_seen_enough_ends_the_command_silently() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [sys.executable, "-m", "minitrain", "worksheet"], stdout=writer, stderr=subprocess.PIPE, timeout=120
+    )
+    os.close(writer)
+    assert done.stderr == b""
+    assert done.returncode == 1
+
+
 # --------------------------------------------------------------------------- processes that die
 
+
+INTERRUPTED = (
+    "minitrain: interrupted; continue with: minitrain train --resume run (with hatch: hatch run minitrain ...)"
+)
 
 DRIVER = """
 import os, signal, sys
@@ -516,7 +593,7 @@ def test_a_signal_ends_a_run_in_order(here: Path, finished: Path, name: str, sta
     done = minitrain_with_trap(f"at_step(signal.{name}, 7)", "train", "--out", "run", *options())
     assert done.returncode == status
     assert done.stdout == ""
-    assert done.stderr.splitlines()[1:] == ["minitrain: interrupted; continue with: minitrain train --resume run"]
+    assert done.stderr.splitlines()[2:] == [INTERRUPTED]
     run = here / "run"
     assert [row["step"] for row in read_log(run / "inspector.log.jsonl")] == ROWS[:5]
     assert (results_of(run)["finished"], results_of(run)["steps"]) == (False, 4)
@@ -532,10 +609,7 @@ def test_a_signal_ends_a_run_in_order(here: Path, finished: Path, name: str, sta
 @posix
 def test_a_signal_before_the_first_row_leaves_a_page_too(here: Path, finished: Path) -> None:
     done = minitrain_with_trap("at_step(signal.SIGINT, 1)", "train", "--out", "run", *options())
-    assert (done.returncode, done.stderr) == (
-        130,
-        "minitrain: interrupted; continue with: minitrain train --resume run\n",
-    )
+    assert (done.returncode, done.stderr.splitlines()[1:]) == (130, [INTERRUPTED])
     assert files_in(here / "run") == FILES - {
         "results.json",
         "checkpoint/state.safetensors",
@@ -607,6 +681,8 @@ def test_on_a_terminal_there_is_a_bar_and_a_refusal_is_still_one_line(here: Path
     bar, refused = heard_all
     assert "300/300" in bar
     assert "loss" in bar
-    assert "validation" not in bar
+    assert re.search(r"loss \d\.\d{3}, validation \d\.\d{3}", bar)
+    assert re.match(r"\s*training a GPT of [\d,]+ parameters on verb forms, steps 1 to 300, into run\s", bar)
+    assert "n-gram" not in bar, "no line a validation"
     assert len(refused.splitlines()) == 1
     assert refused.startswith("minitrain: ")

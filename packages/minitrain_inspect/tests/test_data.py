@@ -132,11 +132,11 @@ def test_a_source_is_found_from_the_working_folder(tmp_path: Path, monkeypatch: 
 @pytest.mark.parametrize(
     ("prepare", "named"),
     [
-        (lambda path: None, "a text file must exist; got '{path}'"),
+        (lambda path: None, "data.source: a text file must exist; got '{path}'"),
         (lambda path: path.mkdir(), "'{path}' is a folder"),
         (lambda path: path.write_bytes(b"caf\xe9"), "must be UTF-8; '{path}' has byte 0xe9 at offset 3"),
-        (lambda path: path.write_text("short"), "more characters than context_len 11; '{path}' of 5 leaves"),
-        (lambda path: path.write_text(""), "'{path}' of 0 leaves 0 for training"),
+        (lambda path: path.write_text("short"), "data.source: a text must have more than 11 characters (model.context_len) for each of"),
+        (lambda path: path.write_text(""), "'{path}' of 0 characters has 0 for training"),
     ],
 )
 def test_an_unusable_source_is_one_line_that_names_it(tmp_path: Path, prepare, named: str) -> None:  # type: ignore[no-untyped-def]

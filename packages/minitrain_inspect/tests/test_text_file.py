@@ -89,9 +89,12 @@ def test_other_encodings_are_refused_with_file_byte_and_offset(tmp_path, content
 @pytest.mark.parametrize(
     ("length", "message"),
     [
-        (74, r"context_len 7; '.*text\.txt' of 74 leaves 7 for validation"),
-        (20, "context_len 7; .* of 20 leaves 2 for validation"),
-        (0, "context_len 7; .* of 0 leaves 0 for training"),
+        (
+            74,
+            r"more than 7 characters \(model\.context_len\) .*; '.*text\.txt' of 74 characters has 7 for validation\.",
+        ),
+        (20, "; .* of 20 characters has 2 for validation"),
+        (0, "; .* of 0 characters has 0 for training.*smaller model.context_len or another data.val_fraction"),
     ],
 )
 def test_a_short_file_is_refused_with_both_lengths(tmp_path, length, message):

@@ -55,8 +55,16 @@ def test_reserved_tokens_are_left_out_of_text_or_shown():
 
 
 def test_an_unknown_character_is_named_with_its_position():
-    with pytest.raises(ValueError, match=r"alphabet of 3; got 'ñ' at position 2\. Leave it out"):
+    with pytest.raises(
+        ValueError, match=r"alphabet of 3; got 'ñ' at position 2\. Leave it out; the alphabet is 'abn'\.$"
+    ):
         CharTokenizer("abn").encode("abñ")
+
+
+def test_a_long_alphabet_is_named_in_part():
+    letters = "".join(map(chr, range(0x4E00, 0x4E00 + 500)))
+    with pytest.raises(ValueError, match=f"alphabet of 500; got 'ñ' .* is '{letters[:120]}\\.\\.\\.'\\.$"):
+        CharTokenizer(letters).encode("ñ")
 
 
 def test_a_decomposed_accent_is_told_apart_from_an_unknown_letter():

@@ -33,10 +33,21 @@ from .evaluation import written
 from .export import write_csv, write_tensorboard
 from .loop import Row
 from .prompt_worksheet import prompt_worksheet
-from .run import check_out, execute, load_gpt2_folder, load_run, prepare, recorded_threads
+from .run import Prepared, check_out, execute, load_gpt2_folder, load_run, prepare, recorded_threads, require_writable
 from .tokenizer import BOS_ID, Tokenizer
 
 FINDINGS, UNUSABLE, NON_FINITE, INTERRUPTED, TERMINATED = 1, 2, 3, 130, 143
+
+
+def _settings() -> str:
+    """Return every key with its default, a line each, in a block that click does not wrap."""
+    lines = [
+        f"  {section}.{key}={json.dumps(default)}"
+        for section, keys in RunConfig().to_dict().items()
+        for key, default in keys.items()
+    ]
+    head = "Settings and their defaults; the README of minitrain-inspect says what each means and allows:"
+    return "\n".join(["\b", head, *lines])
 
 
 _HEALTHY = {"en": "healthy: no finding", "es": "sano: ningún hallazgo"}
@@ -52,9 +63,9 @@ def main() -> None:
     """Train a small GPT, watch every layer of it, and look at what happened."""
 
 
-@main.command("train")
+@main.command("train", epilog=_settings())
 @click.option("--config", "config_file", type=click.Path(path_type=Path), help="TOML file of settings.")
-@click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="One setting, as train.steps=500; repeatable.")
+@click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="A setting of those below; repeatable.")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder to write; new or empty. [default: runs/DATE-TIME]")
 @click.option("--from-gpt2", type=click.Path(path_type=Path), help="GPT-2 folder to start from; needs a text source.")
 @click.option("--resume", "resumed", type=click.Path(path_type=Path), help="Run folder to continue.")
@@ -96,6 +107,7 @@ def train_command(
                         prepared,
                         folder,
                         threads=threads,
+                        on_start=lambda done: _show_start(prepared, folder, done),
                         on_step=on_step,
                         on_row=on_row,
                         on_finding=_show_finding,
@@ -114,12 +126,24 @@ def train_command(
 
 @main.command("dashboard")
 @click.argument("run", type=click.Path(path_type=Path))
-@click.option("--language", type=click.Choice(["en", "es"]), default="en", show_default=True)
+@click.option(
+    "--language",
+    type=click.Choice(["en", "es"]),
+    default="en",
+    show_default=True,
+    help="Language shown first; the page has a switch.",
+)
 def dashboard_command(run: Path, language: str) -> None:
     """Write RUN/dashboard.html anew from the log and print where it is."""
     with _refusals():
         if not (run / "inspector.log.jsonl").is_file():
             raise ValueError(f"a run folder must hold inspector.log.jsonl; {str(run)!r} does not.")
+        try:
+            require_writable(run)
+        except OSError as error:
+            raise OSError(
+                f"the run folder cannot be written: {error.strerror}: {str(run)!r}. Copy the run to where it can be."
+            ) from error
         page = write_dashboard(run, language=language)
     click.echo(page.resolve().as_uri())
 
@@ -176,7 +200,7 @@ def diagnose_command(run: Path, as_json: bool, language: str) -> None:
 @main.command("sample")
 @click.argument("run", type=click.Path(path_type=Path), required=False)
 @click.option("--gpt2", type=click.Path(path_type=Path), help="GPT-2 folder to sample from in the place of a run.")
-@click.option("--prompt", required=True, help='Text to continue, as "es:yo trabajo / en:".')
+@click.option("--prompt", required=True, help='Text to continue; of a verb run as "es:yo trabajo / en:".')
 @click.option("--tokens", type=click.IntRange(min=0), help="New tokens at most. [default: to the context's end]")
 @click.option("--temperature", type=click.FloatRange(min=0.0), default=0.0, show_default=True, help="0 is greedy.")
 @click.option("--top-k", type=click.IntRange(min=1), help="Only the K most likely tokens.")
@@ -197,6 +221,11 @@ def sample_command(
         if (run is None) == (gpt2 is None):
             raise ValueError("sample needs a model: name a RUN folder or give --gpt2 FOLDER, one of the two.")
         model, tokenizer, ids = _prompted(run, gpt2, prompt)
+        if not prompt and len(ids):
+            raise ValueError(
+                '--prompt: a verb model was trained on what follows the last tag of a line as "es:yo trabajo / en:"; '
+                "got no text. Give such a line."
+            )
         context_len = model.config.context_len
         room = context_len - len(ids) if tokens is None else tokens
         if len(ids) == 0 or room < 0:
@@ -262,8 +291,13 @@ def _refusals() -> Iterator[None]:
     """Turn what the input is to blame for into one line on standard error and exit status 2."""
     try:
         yield
+    except BrokenPipeError:
+        raise  # the reader, such as `head`, has what it wanted: click ends silently
     except (ValueError, OSError) as error:
-        line = " ".join(str(error).split())
+        said = str(error)
+        if isinstance(error, OSError) and error.strerror and error.filename:
+            said = f"{error.filename!r} cannot be read or written: {error.strerror}."
+        line = " ".join(said.split())
         click.echo(f"minitrain: {line}", err=True)
         sys.exit(UNUSABLE)
 
@@ -290,7 +324,24 @@ def _show_what_there_is(folder: Path) -> None:
     """Draw the log of a run that a signal ended, and say how to go on."""
     if (folder / "inspector.log.jsonl").is_file():
         write_dashboard(folder)
-        click.echo(f"minitrain: interrupted; continue with: minitrain train --resume {folder}", err=True)
+        click.echo(
+            f"minitrain: interrupted; continue with: minitrain train --resume {folder} "
+            "(with hatch: hatch run minitrain ...)",
+            err=True,
+        )
+
+
+def _show_start(prepared: Prepared, folder: Path, done: int) -> None:
+    """Say what is trained, how long and into which folder, unless nothing is left to do."""
+    steps, source = prepared.config.train.steps, prepared.config.data.source
+    if done < steps:
+        size = sum(parameter.size for parameter in prepared.model.parameters())
+        learned = "verb forms" if source == "verbs" else source
+        # Above the bar, if there is one.
+        tqdm.write(
+            f"training a GPT of {size:,} parameters on {learned}, steps {done + 1} to {steps}, into {folder}",
+            file=sys.stderr,
+        )
 
 
 @contextmanager
@@ -300,12 +351,18 @@ def _progress(config: RunConfig) -> Iterator[tuple[Callable[[int, float], None] 
     if sys.stderr.isatty():
         # A delay, so that nothing is drawn before the first step: a refusal is one line.
         with tqdm(total=steps, unit="step", dynamic_ncols=True, delay=0.1) as bar:
+            validation = ""
 
             def on_step(step: int, loss: float) -> None:
                 bar.update(step - bar.n)
-                bar.set_postfix_str(f"loss {loss:.3f}", refresh=False)
+                bar.set_postfix_str(f"loss {loss:.3f}{validation}", refresh=False)
 
-            yield on_step, None
+            def on_validated(row: Row) -> None:
+                nonlocal validation
+                if row["val_loss"] is not None:
+                    validation = f", validation {row['val_loss']:.3f}"
+
+            yield on_step, on_validated
         return
 
     def on_row(row: Row) -> None:

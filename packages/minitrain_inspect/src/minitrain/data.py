@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 from dataclasses import dataclass
 
@@ -96,7 +97,16 @@ def _verbs(config: RunConfig) -> Data:
 
 def _text(config: RunConfig, tokenizer: Tokenizer | None) -> Data:
     context_len = config.model.context_len
-    corpus = text_corpus(config.data.source, config.data.val_fraction, context_len, tokenizer)
+    source = config.data.source
+    try:
+        corpus = text_corpus(source, config.data.val_fraction, context_len, tokenizer)
+    except FileNotFoundError as error:
+        meant = ' Or did you mean "verbs"?' if difflib.get_close_matches(source.lower(), ["verbs"]) else ""
+        raise FileNotFoundError(f"data.source: {error}{meant}") from error
+    except OSError as error:
+        raise OSError(f"data.source: {source!r} cannot be read: {error.strerror}.") from error
+    except ValueError as error:
+        raise ValueError(f"data.source: {error}") from error
     vocab_size = corpus.tokenizer.vocab_size
     fitting = max(1, _VALIDATION_LOGITS // (context_len * vocab_size))
     validation = evaluation_windows(corpus.validation, context_len, min(_VALIDATION_BATCH, fitting))

@@ -6,10 +6,12 @@ BLUEPRINT, section 5. The loop, the Inspector and the log know nothing of this f
 
 from __future__ import annotations
 
+import errno
 import json
 import math
-from collections.abc import Callable, Collection
-from contextlib import nullcontext
+import os
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -105,13 +107,20 @@ def _model_config(config: RunConfig, tokenizer: Tokenizer) -> MiniGPTConfig:
 
 
 def check_out(out: Path) -> None:
-    """Raise unless `out` is a new or an empty folder.
+    """Raise unless `out` is a new or an empty folder that can be written.
 
     Raises
     ------
     ValueError
         If it holds something, is no folder, or is to lie in what is none.
+    OSError
+        If it cannot be written.
     """
+    with _writing_to("output", _ANOTHER):
+        _check_out(out)
+
+
+def _check_out(out: Path) -> None:
     above = next((folder for folder in out.absolute().parents if folder.exists()), None)
     if above is not None and not above.is_dir():
         raise ValueError(
@@ -125,6 +134,28 @@ def check_out(out: Path) -> None:
                 f"the output folder must be new or empty; {str(out)!r} is not. Name another with --out, "
                 "or continue it with --resume."
             )
+    nearest = out if out.exists() else above
+    if nearest is not None:
+        require_writable(nearest)
+
+
+def require_writable(folder: Path) -> None:
+    """Raise PermissionError unless files can be made in `folder`, which exists."""
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
+
+
+_ANOTHER = "Name another with --out."
+
+
+@contextmanager
+def _writing_to(name: str, advice: str) -> Iterator[None]:
+    """Say of an OSError which folder it is about and what to do."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise OSError(f"the {name} folder cannot be written: {reason}: {error.filename!r}. {advice}") from error
 
 
 def execute(
@@ -132,6 +163,7 @@ def execute(
     out: Path,
     *,
     threads: int,
+    on_start: Callable[[int], None] | None = None,
     on_step: Callable[[int, float], None] | None = None,
     on_row: Callable[[Row], None] | None = None,
     on_finding: Callable[[Finding], None] | None = None,
@@ -149,6 +181,8 @@ def execute(
         New or empty, or with `resume` the folder of a run of the same configuration.
     threads : int
         BLAS threads, for the manifest.
+    on_start : callable, optional
+        Receives the number of steps done before, once nothing is left that could be refused.
     on_step, on_row : callable, optional
         Progress: see `loop.train`.
     on_finding : callable, optional
@@ -213,7 +247,14 @@ def execute(
             inspector.watch()
         # Before anything is written: a checkpoint may be refused.
         progress = load_checkpoint(state, model, optimizer, parts) if resume and state.exists() else Progress()
-        _begin_folder(prepared, out, threads)
+        with (
+            _writing_to("run", "Allow it, or copy the run to where it can be.")
+            if resume
+            else _writing_to("output", _ANOTHER)
+        ):
+            _begin_folder(prepared, out, threads)
+        if on_start is not None:
+            on_start(progress.step)
         with LogWriter(out / "inspector.log.jsonl") as writer, np.errstate(all="ignore"):
             if resume:
                 writer.rewind(progress.step)

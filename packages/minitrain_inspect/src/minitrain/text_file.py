@@ -117,7 +117,7 @@ def _require_length(
     for name, length in lengths.items():
         if length <= context_len:
             raise ValueError(
-                f"each part of a text file must have more {unit} than context_len {context_len}; "
-                f"{os.fspath(path)!r} of {len(text)} leaves {length} for {name}. "
-                "Use a longer file, a smaller context_len or another val_fraction."
+                f"a text must have more than {context_len} {unit} (model.context_len) for each of training and "
+                f"validation; {os.fspath(path)!r} of {len(text)} characters has {length} for {name}. "
+                "Use a longer file, a smaller model.context_len or another data.val_fraction."
             )

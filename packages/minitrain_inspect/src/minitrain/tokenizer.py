@@ -27,6 +27,8 @@ PAD_ID, BOS_ID, EOS_ID, UNK_ID = range(4)
 SCHEMA = 1
 """Version of the JSON form."""
 
+_SHOWN = 120  # characters of an alphabet that an error names
+
 
 class Tokenizer(Protocol):
     """What data, sampling and the run folder ask of a tokeniser."""
@@ -141,7 +143,8 @@ class CharTokenizer:
         composed = unicodedata.normalize("NFC", text)
         if composed != text and all(character in self._ids for character in composed):
             return message + "Write accented letters as one code point (Unicode form NFC)."
-        return message + "Leave it out, or encode with unknown='unk'."
+        known = self.alphabet if len(self.alphabet) <= _SHOWN else f"{self.alphabet[:_SHOWN]}..."
+        return message + f"Leave it out; the alphabet is {known!r}."
 
     def decode(self, ids: Iterable[int] | npt.NDArray[np.integer], *, show_special: bool = False) -> str:
         """Text of `ids`, without the reserved tokens unless `show_special`; `<unk>` otherwise becomes U+FFFD.
