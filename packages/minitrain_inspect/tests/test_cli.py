@@ -22,7 +22,7 @@ from typing import Any
 import click
 import pytest
 from click.testing import CliRunner, Result
-from minitrain import cli
+from minitrain import cli, run
 from minitrain.config import RunConfig, load_config
 from minitrain.log import read_log
 from minitrain.run import execute, load_run, prepare, recorded_threads
@@ -251,6 +251,20 @@ def test_a_folder_that_the_system_refuses_to_make_is_one_line(here: Path, monkey
     monkeypatch.setattr(Path, "mkdir", mkdir)
     assert refusal("train", "--out", "run", *options(), below=here) == (
         "the output folder cannot be written: Permission denied: 'run'. Name another with --out."
+    )
+
+
+def test_a_full_disk_at_the_start_is_one_line_that_names_the_folder(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write_manifest(*_args: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(run, "write_manifest", write_manifest)
+    result = minitrain("train", "--out", "run", *options())
+    assert (result.exit_code, result.stderr) == (
+        2,
+        "minitrain: the output folder cannot be written: No space left on device: 'run'. Name another with --out.\n",
     )
 
 

@@ -135,7 +135,7 @@ def test_a_source_is_found_from_the_working_folder(tmp_path: Path, monkeypatch: 
         (lambda path: None, "data.source: a text file must exist; got '{path}'"),
         (lambda path: path.mkdir(), "'{path}' is a folder"),
         (lambda path: path.write_bytes(b"caf\xe9"), "must be UTF-8; '{path}' has byte 0xe9 at offset 3"),
-        (lambda path: path.write_text("short"), "data.source: a text must have more than 11 characters (model.context_len) for each of"),
+        (lambda path: path.write_text("short"), "a text must have more than 11 characters (model.context_len)"),
         (lambda path: path.write_text(""), "'{path}' of 0 characters has 0 for training"),
     ],
 )

@@ -116,7 +116,7 @@ def check_out(out: Path) -> None:
     OSError
         If it cannot be written.
     """
-    with _writing_to("output", _ANOTHER):
+    with _writing_to(out, "output", _ANOTHER):
         _check_out(out)
 
 
@@ -149,13 +149,15 @@ _ANOTHER = "Name another with --out."
 
 
 @contextmanager
-def _writing_to(name: str, advice: str) -> Iterator[None]:
+def _writing_to(out: Path, name: str, advice: str) -> Iterator[None]:
     """Say of an OSError which folder it is about and what to do."""
     try:
         yield
     except OSError as error:
         reason = error.strerror or str(error)
-        raise OSError(f"the {name} folder cannot be written: {reason}: {error.filename!r}. {advice}") from error
+        raise OSError(
+            f"the {name} folder cannot be written: {reason}: {str(error.filename or out)!r}. {advice}"
+        ) from error
 
 
 def execute(
@@ -248,9 +250,9 @@ def execute(
         # Before anything is written: a checkpoint may be refused.
         progress = load_checkpoint(state, model, optimizer, parts) if resume and state.exists() else Progress()
         with (
-            _writing_to("run", "Allow it, or copy the run to where it can be.")
+            _writing_to(out, "run", "Allow it, or copy the run to where it can be.")
             if resume
-            else _writing_to("output", _ANOTHER)
+            else _writing_to(out, "output", _ANOTHER)
         ):
             _begin_folder(prepared, out, threads)
         if on_start is not None:
