@@ -143,13 +143,20 @@ def test_what_is_printed_ends_where_the_text_does(byte_pairs: Path) -> None:
     assert result.stdout == "<|endoftext|> is text in a prompt\n"
 
 
-def test_ids_that_are_no_token_are_shown(characters: Path) -> None:
-    model = gpt2_of(characters, len(CHARACTERS) + 1)
+@needs_the_extra
+def test_ids_that_are_no_token_are_shown(byte_pairs: Path) -> None:
+    model = gpt2_of(byte_pairs, 50264, d_model=4)  # padded, as such vocabularies often are
     model.ln_final.gamma.value[...] = 0.0
     model.ln_final.beta.value[...] = 1.0
     model.embedding.E.value[-1] = 1.0
-    save_gpt2(model, characters)
-    assert minitrain("sample", "--gpt2", characters, "--prompt", "ab", "--tokens", "2").stdout == "ab<unk><unk>\n"
+    save_gpt2(model, byte_pairs)
+    assert minitrain("sample", "--gpt2", byte_pairs, "--prompt", "ab", "--tokens", "2").stdout == "ab<unk><unk>\n"
+
+
+def test_characters_of_another_model_are_refused(characters: Path, here: Path) -> None:
+    (characters / "meta.json").write_text(json.dumps({"chars": "abc"}))
+    message = refusal("sample", "--gpt2", "gpt2", "--prompt", "ab", below=here)
+    assert "must be as many as its model's ids; 'gpt2' has 3 for 9" in message
 
 
 @pytest.mark.parametrize("arguments", [[], ["run", "--gpt2", "gpt2"]])

@@ -188,6 +188,15 @@ def test_damaged_files_are_one_line_that_names_what_is_wrong(
     assert "\n" not in str(caught.value)
 
 
+def test_merges_that_end_too_soon_are_refused(tmp_path: Path) -> None:
+    pytest.importorskip("tokenizers", reason="needs the extra [gpt2]")
+    shutil.copy(DATA / "encoder.json", tmp_path / "encoder.json")
+    whole = (DATA / "vocab.bpe").read_text("utf-8").split("\n")
+    (tmp_path / "vocab.bpe").write_text("\n".join(whole[:500]), "utf-8")
+    with pytest.raises(ValueError, match=r"merges must make every token of several bytes; 49\d\d\d of .* made by none"):
+        folder_tokenizer(tmp_path)
+
+
 def test_merges_may_have_dos_line_ends_and_no_version(tmp_path: Path) -> None:
     pytest.importorskip("tokenizers", reason="needs the extra [gpt2]")
     (tmp_path / "vocab.json").write_text(json.dumps(small(ab=256)))

@@ -230,6 +230,14 @@ def _byte_pairs(vocabulary: dict[str, int], merges: list[tuple[str, str]]) -> to
             f"a vocabulary must have a token for each of 256 bytes; {len(missing)} are missing, as {missing[0]!r}. "
             "Fetch the file again."
         )
+    made = {left + right for left, right in merges}
+    # Specials, as <|endoftext|>, are no product of merges; any other token of several bytes is.
+    unmade = [token for token in vocabulary if len(token) > 1 and token not in made and not _is_special(token)]
+    if unmade:
+        raise ValueError(
+            f"merges must make every token of several bytes; {len(unmade)} of the vocabulary are made by none, as "
+            f"{unmade[0]!r}. The merges are cut short or another model's: fetch both files again."
+        )
     try:
         library = tokenizers.Tokenizer(tokenizers.models.BPE(vocab=vocabulary, merges=merges))
     except Exception as error:  # the library has no class of its own for its errors
@@ -237,6 +245,10 @@ def _byte_pairs(vocabulary: dict[str, int], merges: list[tuple[str, str]]) -> to
     library.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     library.decoder = tokenizers.decoders.ByteLevel()
     return library
+
+
+def _is_special(token: str) -> bool:
+    return token.startswith(("<", "[")) and token.endswith((">", "]"))
 
 
 def _read_object(path: Path) -> dict[str, Any]:

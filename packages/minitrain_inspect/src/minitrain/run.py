@@ -28,7 +28,7 @@ from .data import Data, load_data
 from .diagnosis import Finding, Watch, all_rules, future_leak
 from .evaluation import completions, exact_shares
 from .faults import faulty_steps
-from .gpt2_tokenizer import folder_tokenizer
+from .gpt2_tokenizer import PlainCharacters, folder_tokenizer
 from .inspect import Inspector
 from .log import LogWriter, read_log
 from .loop import Progress, Row, TrainResult, evaluate, train
@@ -374,6 +374,12 @@ def load_gpt2_folder(
     if tokenizer.vocab_size > model.config.vocab_size:
         raise ValueError(
             f"a GPT-2 folder's tokeniser must have no more ids than its model; {str(folder)!r} has "
+            f"{tokenizer.vocab_size} for {model.config.vocab_size}. Put the files of one model together."
+        )
+    # Byte-pair vocabularies are padded to round numbers; characters never are.
+    if isinstance(tokenizer, PlainCharacters) and tokenizer.vocab_size != model.config.vocab_size:
+        raise ValueError(
+            f"the characters of a GPT-2 folder must be as many as its model's ids; {str(folder)!r} has "
             f"{tokenizer.vocab_size} for {model.config.vocab_size}. Put the files of one model together."
         )
     return model, tokenizer
