@@ -165,6 +165,16 @@ def test_without_weights_a_mask_is_not_accused(
     assert findings(broken) == []
 
 
+def test_damaged_weights_that_the_probe_needs_are_unusable_input(
+    trained: dict[str, tuple[Path, Result]], tmp_path: Path
+) -> None:
+    broken = without_recorded_probe(trained["broken-mask"][0], tmp_path / "broken")
+    (broken / "checkpoint" / "model.safetensors").write_bytes(b"\x00" * 100)
+    result = minitrain("diagnose", broken, "--json")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "model.safetensors" in result.stderr
+
+
 # --------------------------------------------------------------------------- the command
 
 

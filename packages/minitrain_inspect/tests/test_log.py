@@ -262,3 +262,27 @@ def test_a_resumed_log_is_byte_equal_to_one_that_never_stopped(tmp_path: Path) -
         for step in (5, 7):
             log.write({"step": step, "train_loss": 1.0 / step})
     assert (tmp_path / LOG).read_bytes() == (tmp_path / "whole").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        ({"train_loss": "abc"}, "line 2: `train_loss` is a number or null; got 'abc'"),
+        ({"grad_norm": True}, "line 2: `grad_norm` is a number or null; got 'True'"),
+        ({"train_loss": 10**400}, "line 2: `train_loss` is a number or null; got '1000"),
+        ({"elapsed_seconds": []}, "line 2: `elapsed_seconds` is a number or null"),
+        ({"inspect": 3}, "line 2: `inspect` is an object or null; got '3'"),
+        ({"inspect": {"modules": {"a": 1.0}}}, r"line 2: `inspect\.modules` is an object of the schema"),
+        ({"inspect": {"update_ratio": {"a": "b"}}}, r"line 2: `inspect\.update_ratio` is an object of the schema"),
+        ({"step": True}, "line 2: a row has an integer `step`; got True"),
+        ({"step": -1}, "line 2: a row has an integer `step`; got -1"),
+        ({"step": 1}, "line 2: steps increase from row to row; got 1 after 1"),
+    ],
+    ids=str,
+)
+def test_a_row_that_the_schema_does_not_allow_is_refused_by_line_and_key(tmp_path, edit, message):
+    path = tmp_path / "log.jsonl"
+    rows = [{"schema": 1, "step": 1}, {"schema": 1, "step": 2, **edit}]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    with pytest.raises(ValueError, match=message):
+        list(read_log(path))

@@ -183,8 +183,9 @@ def read_log(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
     Raises
     ------
     ValueError
-        If a line before the last cannot be read, or a row has another schema or no step; the message has the line
-        number. A last line that cannot be read was torn by a kill and is left out.
+        If a line before the last cannot be read, or a row has another schema, no step, one that does not increase, or
+        values that the schema does not allow; the message has the line number. A last line that cannot be read
+        was torn by a kill and is left out.
     FileNotFoundError
         If there is no such file.
     """
@@ -224,6 +225,7 @@ def _parsed_lines(log: BinaryIO, path: Path, first: int = 1) -> Iterator[tuple[i
     """
     end = log.tell()
     torn: tuple[int, str] | None = None
+    before = -1
     for number, line in enumerate(log, start=first):
         if torn is not None:
             raise ValueError(
@@ -242,11 +244,41 @@ def _parsed_lines(log: BinaryIO, path: Path, first: int = 1) -> Iterator[tuple[i
                 f"{path}, line {number}: rows have schema {SCHEMA_VERSION}; got {schema!r}. "
                 "Read this log with the version that wrote it."
             )
-        if not isinstance(row.get("step"), int):
-            raise ValueError(
-                f"{path}, line {number}: a row has an integer `step`; got {row.get('step')!r}. Delete the line."
-            )
+        _check_row(row, f"{path}, line {number}", before)
+        before = row["step"]
         yield number, end, row
+
+
+def _check_row(row: dict[str, Any], where: str, before: int) -> None:
+    """Raise ValueError unless the row's values are of the kinds that the schema gives them, after step `before`."""
+    step = row.get("step")
+    if not isinstance(step, int) or isinstance(step, bool) or step < 0:
+        raise ValueError(f"{where}: a row has an integer `step`; got {step!r}. Delete the line.")
+    if step <= before:
+        raise ValueError(f"{where}: steps increase from row to row; got {step} after {before}. Delete the line.")
+    for key, value in row.items():
+        if key in _NOT_NUMBERS or (key not in SCHEMA and not key.endswith("_seconds")):
+            continue
+        if not _is_null_or_number(value):
+            raise ValueError(f"{where}: `{key}` is a number or null; got {str(value)[:40]!r}. Delete the line.")
+    inspect = row.get("inspect")
+    groups = inspect if isinstance(inspect, dict) else {}
+    if inspect is not None and not isinstance(inspect, dict):
+        raise ValueError(f"{where}: `inspect` is an object or null; got {str(inspect)[:40]!r}. Delete the line.")
+    for name, group in groups.items():
+        inner = dict if name in ("modules", "gradients") else None
+        if not isinstance(group, dict) or not all(
+            isinstance(value, inner) if inner else _is_null_or_number(value) for value in group.values()
+        ):
+            raise ValueError(f"{where}: `inspect.{name}` is an object of the schema; it is not here. Delete the line.")
+
+
+_NOT_NUMBERS = frozenset({"schema", "step", "inspect", "non_finite", "non_finite_place"})
+
+
+def _is_null_or_number(value: object) -> bool:
+    # 1e308 is the largest float: a longer integer is JSON, but nothing that was measured.
+    return value is None or isinstance(value, float) or (type(value) is int and abs(value) < 10**308)
 
 
 def _reject_constant(token: str) -> float:

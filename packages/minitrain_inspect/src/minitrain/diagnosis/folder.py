@@ -47,7 +47,8 @@ def findings(run: str | os.PathLike[str], *, rules: Sequence[Rule] | None = None
     Raises
     ------
     ValueError
-        If the folder has no log, or one that cannot be read or is empty; as `all_rules`.
+        If the folder has no log, or one that cannot be read or is empty, or weights that are needed and damaged; as
+        `all_rules`.
     """
     folder = Path(run)
     log = folder / "inspector.log.jsonl"
@@ -68,11 +69,12 @@ def _probed(folder: Path) -> float | None:
     # Here, since it brings in MiniGPT, which the rest of the diagnosis does not need.
     from ..run import load_run
 
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # of weights that are NaN: the log says so already
-            _, model, _ = load_run(folder)
-    except (ValueError, OSError):
-        return None
+    needed = ("config.toml", "checkpoint/model.safetensors", "checkpoint/tokenizer.json")
+    if not all((folder / name).is_file() for name in needed):
+        return None  # a log alone, or a run killed before its first checkpoint
+    # What is there and cannot be read is said, not passed over: silence would call the mask sound.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of weights that are NaN: the log says so already
+        _, model, _ = load_run(folder)
     leak = future_leak(model, model.config.vocab_size, model.config.context_len)
     return leak if math.isfinite(leak) else None
