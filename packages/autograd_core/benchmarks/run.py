@@ -1,7 +1,7 @@
 """Measure a workload and print a Markdown table: `hatch run benchmarks:run --workload w2 --rounds 8`.
 
 `--workload` takes w1, w2, w3 (`workloads.py` says what they are), `memory`, `import` or `all`, which prints everything
-that `RESULTS.md` holds.
+to keep as `RESULTS.md`.
 """
 
 from __future__ import annotations
