@@ -144,3 +144,8 @@ def test_a_gradient_left_in_an_optimisers_house_by_an_earlier_step_does_not_coun
     optimizer.zero_grad()
     (parameters[0] * 2.0).backward()
     assert clip_grad_norm(parameters, 100.0) == 2.0
+
+
+def test_a_single_parameter_is_refused_and_not_taken_for_its_rows() -> None:
+    with pytest.raises(TypeError, match="got a single one"):
+        clip_grad_norm(Parameter(np.ones((3, 2))), 1.0)  # type: ignore[arg-type]

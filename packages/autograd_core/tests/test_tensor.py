@@ -306,3 +306,14 @@ def test_a_frozen_parameter_stays_frozen_in_its_copy() -> None:
     twin = copy.deepcopy(p)
     assert not twin.requires_grad
     assert twin.name == "w"
+
+
+def test_the_value_of_a_computed_tensor_cannot_be_assigned() -> None:
+    leaf = Tensor(np.ones(3), requires_grad=True)
+    inner = leaf * 2.0
+    loss = (inner * inner).sum()
+    with pytest.raises(RuntimeError, match="only a leaf's value can be assigned"):
+        inner.value = np.full(3, 5.0)
+    loss.backward()
+    assert leaf.grad is not None
+    assert leaf.grad.tolist() == [8.0, 8.0, 8.0]

@@ -118,6 +118,11 @@ class Tensor:
 
     @value.setter
     def value(self, new: npt.ArrayLike | Tensor) -> None:
+        if self._node is not None:
+            # Its operation's vjp, or the next one's, may read this very array.
+            raise RuntimeError(
+                "value: only a leaf's value can be assigned; this tensor was computed. Assign to a leaf or to detach()."
+            )
         array = new._value if isinstance(new, Tensor) else np.asarray(new)
         if array.shape != self._value.shape or array.dtype != self._value.dtype:
             raise ValueError(

@@ -293,6 +293,11 @@ def _refusals() -> Iterator[None]:
         yield
     except BrokenPipeError:
         raise  # the reader, such as `head`, has what it wanted: click ends silently
+    except MemoryError:
+        click.echo(
+            "minitrain: there is not enough memory for these sizes; make model.* or the batch smaller.", err=True
+        )
+        sys.exit(UNUSABLE)
     except (ValueError, OSError) as error:
         said = str(error)
         if isinstance(error, OSError) and error.strerror and error.filename:

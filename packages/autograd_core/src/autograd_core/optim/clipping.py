@@ -31,6 +31,8 @@ def clip_grad_norm(params: Iterable[Parameter], max_norm: float) -> float:
     """
     if not max_norm > 0.0:
         raise ValueError(f"clip_grad_norm: max_norm must be above 0; got {max_norm}.")
+    if isinstance(params, Parameter):
+        raise TypeError("clip_grad_norm: takes an iterable of Parameters; got a single one. Put it into a list.")
     distinct = {id(p): p.grad for p in params}
     arrays = _merge([grad for grad in distinct.values() if grad is not None])
     norm = _norm(arrays)
