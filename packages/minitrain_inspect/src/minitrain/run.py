@@ -6,6 +6,7 @@ BLUEPRINT, section 5. The loop, the Inspector and the log know nothing of this f
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import math
@@ -292,7 +293,14 @@ def execute(
 def _begin_folder(prepared: Prepared, out: Path, threads: int) -> None:
     """Make the folder and what stands in it from the start; of a resumed run only what is missing."""
     # The configuration first: from then on a killed run can be resumed.
-    out.mkdir(parents=True, exist_ok=True)
+    missing = [folder for folder in (out, *out.parents) if not folder.exists()]
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        for folder in missing:  # what was made above a name that cannot be
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+        raise
     if not (out / "config.toml").exists():
         write_atomic(out / "config.toml", prepared.config.to_toml())
     if not (out / "manifest.json").exists():
