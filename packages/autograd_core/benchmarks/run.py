@@ -41,7 +41,7 @@ ENTRIES = {
 DISTRIBUTIONS = ("numpy", "autograd-core", "torch", "jax", "jaxlib", "tinygrad", "autograd", "mygrad")
 
 
-def machine() -> str:
+def machine(kernels: str | None = None) -> str:
     """Processor, cores, load, and what OpenBLAS chose for the processor."""
     model = platform.processor() or platform.machine()
     if Path("/proc/cpuinfo").is_file():
@@ -52,7 +52,7 @@ def machine() -> str:
         "print(json.dumps([f\"{p['internal_api']} {p['version']}, {p.get('architecture')} kernels\" "
         "for p in threadpoolctl.threadpool_info() if p['user_api'] == 'blas']))"
     )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment(1, None))
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment(1, kernels))
     blas = ", ".join(json.loads(found.stdout)) if found.returncode == 0 else "unknown BLAS"
     load = "unknown" if not hasattr(os, "getloadavg") else f"{os.getloadavg()[0]:.1f}"
     return f"{model}, {os.cpu_count()} cores, {platform.system()}; {blas}; load {load} when begun"
@@ -143,8 +143,7 @@ def main() -> None:
     asked = parser.parse_args()
 
     command = " ".join(["hatch run benchmarks:run", *sys.argv[1:]])
-    kernels = f" OPENBLAS_CORETYPE={asked.kernels}." if asked.kernels else ""
-    print(f"`{command}`, {time.strftime('%Y-%m-%d')}\n\n{machine()}.{kernels}\n\n{versions()}.\n", flush=True)
+    print(f"`{command}`, {time.strftime('%Y-%m-%d')}\n\n{machine(asked.kernels)}.\n\n{versions()}.\n", flush=True)
     dtypes = {name: ("float32",) if name == "w3" else ("float32", "float64") for name in WORKLOADS}
     names = list(WORKLOADS) if asked.workload == "all" else [n for n in WORKLOADS if n == asked.workload]
     for name in names:
