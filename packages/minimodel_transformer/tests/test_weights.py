@@ -54,6 +54,18 @@ def test_equal_weights_give_equal_bytes(tmp_path, saved):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["again", "model.safetensors"]
 
 
+def test_words_for_the_header_are_kept_and_change_nothing_else(tmp_path, saved):
+    model, _ = saved
+    save_weights(model, tmp_path / "w", {"config": "<é>"})
+    with safetensors.safe_open(tmp_path / "w", "numpy") as content:
+        assert content.metadata() == {"config": "<é>"}
+    other = tiny(1)
+    load_weights(other, tmp_path / "w")
+    assert bytes_of(other) == bytes_of(model)
+    save_weights(model, tmp_path / "again", {"config": "<é>"})
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "w").read_bytes()
+
+
 def test_any_module_has_weights(tmp_path):
     model, other = (Sequential(Linear(3, 5), Linear(5, 2)) for _ in range(2))
     save_weights(model, tmp_path / "w")

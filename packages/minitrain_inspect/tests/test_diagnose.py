@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 from minitrain import cli
 from minitrain.diagnosis import RULES, Watch, findings
 from minitrain.log import read_log
+from safetensors.numpy import load_file, save_file
 from tiny_run import FILES, assert_equal_runs, files_in, options, results_of, rows_of
 
 FAULTS = {
@@ -156,12 +157,35 @@ def test_weights_that_are_nan_are_probed_without_a_word(
     assert codes(without_recorded_probe(trained["non-finite"][0], tmp_path / "nan")) == ["non-finite"]
 
 
-@pytest.mark.parametrize("missing", ["checkpoint/model.safetensors", "checkpoint/tokenizer.json", "config.toml"])
-def test_without_weights_a_mask_is_not_accused(
-    trained: dict[str, tuple[Path, Result]], tmp_path: Path, missing: str
+@pytest.mark.parametrize("said", ["true", "false", "nothing"])
+@pytest.mark.parametrize("name", ["broken-mask", "healthy"])
+def test_the_probe_of_weights_does_not_believe_the_configuration(
+    trained: dict[str, tuple[Path, Result]], tmp_path: Path, name: str, said: str
+) -> None:
+    run = without_recorded_probe(trained[name][0], tmp_path / "run")
+    before = [finding.to_json() for finding in findings(run)]
+    assert [finding["code"] for finding in before] == (["broken-mask"] if name == "broken-mask" else [])
+    config = run / "config.toml"
+    if said == "nothing":
+        for file in (config, run / "checkpoint" / "tokenizer.json"):
+            file.unlink()
+    else:
+        text, count = re.subn(r"(?m)^causal = .*$", f"causal = {said}", config.read_text("utf-8"))
+        assert count == 1
+        config.write_text(text, "utf-8")
+    assert [finding.to_json() for finding in findings(run)] == before
+
+
+@pytest.mark.parametrize("there", ["nothing", "weights alone"])
+def test_without_weights_that_know_their_model_a_mask_is_not_accused(
+    trained: dict[str, tuple[Path, Result]], tmp_path: Path, there: str
 ) -> None:
     broken = without_recorded_probe(trained["broken-mask"][0], tmp_path / "broken")
-    (broken / missing).unlink()
+    weights = broken / "checkpoint" / "model.safetensors"
+    if there == "nothing":
+        weights.unlink()
+    else:
+        save_file(load_file(weights), weights)
     assert findings(broken) == []
 
 

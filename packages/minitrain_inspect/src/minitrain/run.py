@@ -13,7 +13,7 @@ import math
 import os
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -313,7 +313,8 @@ def _begin_folder(prepared: Prepared, out: Path, threads: int) -> None:
 def _leave_readable(prepared: Prepared, out: Path, at: Progress, *, finished: bool, reason: str = "") -> None:
     """Write weights and results as of now: a run killed later leaves these, whole."""
     data, model = prepared.data, prepared.model
-    save_weights(model, out / "checkpoint" / "model.safetensors")
+    # With the model's own shape: who probes the weights need not believe config.toml, which anybody may edit.
+    save_weights(model, out / "checkpoint" / "model.safetensors", {"config": json.dumps(asdict(model.config))})
     results: dict[str, Any] = {
         "schema": RESULTS_SCHEMA,
         "finished": finished,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from autograd_core.files import write_atomic
 from safetensors import SafetensorError
 
 
-def save_weights(model: Module, path: str | os.PathLike[str]) -> None:
+def save_weights(model: Module, path: str | os.PathLike[str], metadata: Mapping[str, str] | None = None) -> None:
     """Write every parameter of `model` under its dotted name; return nothing. A tied parameter is written once.
 
     Parameters
@@ -21,6 +22,9 @@ def save_weights(model: Module, path: str | os.PathLike[str]) -> None:
     model : Module
     path : path
         The file; its folder must exist. Written whole or not at all; equal parameters give equal bytes.
+    metadata : mapping of str to str, optional
+        Kept in the file's header, for who reads it; `load_weights` does not look. Of several entries the order is not
+        kept.
 
     Raises
     ------
@@ -28,7 +32,7 @@ def save_weights(model: Module, path: str | os.PathLike[str]) -> None:
         If the folder is missing or not writable.
     """
     arrays = {name: np.ascontiguousarray(parameter.value) for name, parameter in model.named_parameters()}
-    write_atomic(path, safetensors.numpy.save(arrays))
+    write_atomic(path, safetensors.numpy.save(arrays, None if metadata is None else dict(metadata)))
 
 
 def load_weights(model: Module, path: str | os.PathLike[str]) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
 
 from ..log import read_log
 from .finding import Finding
@@ -35,8 +39,8 @@ def all_rules() -> list[Rule]:
 def findings(run: str | os.PathLike[str], *, rules: Sequence[Rule] | None = None) -> list[Finding]:
     """Findings about the run in a folder, first the causes; an empty list is a healthy run.
 
-    The log is read as a stream. Where no row says whether later tokens leak and the folder has weights, the model is
-    loaded and probed; otherwise neither configuration nor manifest is opened.
+    The log is read as a stream. Where no row says whether later tokens leak and the folder has weights, their model is
+    made and probed. Neither configuration nor manifest is ever opened.
 
     Parameters
     ----------
@@ -65,16 +69,28 @@ def findings(run: str | os.PathLike[str], *, rules: Sequence[Rule] | None = None
 
 
 def _probed(folder: Path) -> float | None:
-    """What the probe says of the folder's weights; None where it cannot be asked."""
-    # Here, since it brings in MiniGPT, which the rest of the diagnosis does not need.
-    from ..run import load_run
+    """What the probe says of the folder's weights; None where it cannot be asked.
 
-    needed = ("config.toml", "checkpoint/model.safetensors", "checkpoint/tokenizer.json")
-    if not all((folder / name).is_file() for name in needed):
+    The model is made as the header of its weights says, which was written with them: config.toml may have been edited
+    since, and what is read here must not depend on it.
+    """
+    # Here, since it brings in MiniGPT, which the rest of the diagnosis does not need.
+    from minimodel.transformer import MiniGPT, MiniGPTConfig, load_weights
+
+    weights = folder / "checkpoint" / "model.safetensors"
+    if not weights.is_file():
         return None  # a log alone, or a run killed before its first checkpoint
     # What is there and cannot be read is said, not passed over: silence would call the mask sound.
+    try:
+        with safe_open(weights, "numpy") as file:
+            header = file.metadata() or {}
+        if "config" not in header:
+            return None  # weights alone do not tell whether their model had a mask
+        model = MiniGPT(MiniGPTConfig(**json.loads(header["config"])), rng=np.random.default_rng(0))
+    except (SafetensorError, ValueError, TypeError) as error:
+        raise ValueError(f"{weights}: weights must be a whole file that minitrain train wrote; {error}.") from error
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # of weights that are NaN: the log says so already
-        _, model, _ = load_run(folder)
+        load_weights(model, weights)
     leak = future_leak(model, model.config.vocab_size, model.config.context_len)
     return leak if math.isfinite(leak) else None
