@@ -69,6 +69,37 @@ def test_trailing_npy_is_dropped_and_dots_in_names_are_kept(tmp_path, rng):
         assert np.array_equal(Embedding.load(str(tmp_path / spelling)).E.value, table.E.value)
 
 
+@pytest.mark.parametrize("name", ["em/", "em/.", "sub/../", "", ".", "..", "/", "em/..", ".npy", "..npy", "em\0"])
+@pytest.mark.parametrize("as_path", [str, Path])
+def test_a_path_that_does_not_end_in_a_name_is_refused(tmp_path, rng, monkeypatch, name, as_path):
+    (tmp_path / "inside" / "em").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "inside")
+    if as_path is Path and Path(name).name == "em":
+        pytest.skip("pathlib drops what stands behind the name, which is then a plain one")
+    before = sorted(tmp_path.rglob("*"))
+    for use in (Embedding(3, 2, rng=rng).save, Embedding.load):
+        with pytest.raises(ValueError, match=r"must end in a name, from which the names of two files are made; got .*"):
+            use(as_path(name))
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    "name", ["em", "em.npy.npy", " ", "em ", ".em", "ñandú", "-em", "a\\b", "em\n", "em.json", "%s{}"]
+)
+def test_odd_names_are_taken_as_they_are(tmp_path, rng, name):
+    table = saved(f"{tmp_path}/{name}", rng)
+    stem = name.removesuffix(".npy")
+    assert sorted(p.name for p in tmp_path.iterdir()) == [f"{stem}.json", f"{stem}.npy"]
+    assert np.array_equal(Embedding.load(f"{tmp_path}/{name}").E.value, table.E.value)
+
+
+@pytest.mark.parametrize("path", [3, None, b"em", ["em"]], ids=repr)
+def test_what_is_no_path_is_refused(rng, path):
+    for use in (Embedding(3, 2, rng=rng).save, Embedding.load):
+        with pytest.raises(TypeError, match=rf"path must be a str or a path; got {type(path).__name__}\. "):
+            use(path)
+
+
 def test_subclass_loads_as_itself(pair):
     class Special(Embedding):
         pass

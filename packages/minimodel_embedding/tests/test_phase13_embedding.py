@@ -1,5 +1,6 @@
 """The embedding lab's properties, and where comparable tools went wrong: ids, duplicates, dtypes, empty batches."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -208,6 +209,58 @@ def test_non_integer_ids_are_refused(ids):
         Embedding(5, 3)(ids)
 
 
+@pytest.mark.parametrize(
+    ("ids", "bad", "position"),
+    [
+        ([2**70], 2**70, "(0,)"),
+        ([[1, 2], [3, -(2**70)]], -(2**70), "(1, 1)"),
+        ([2**63, -1], 2**63, "(0,)"),  # which NumPy makes floats of
+        ([1, -1, 2**63], -1, "(1,)"),
+        (2**70, 2**70, "()"),
+        (np.array([0, 2**70], dtype=object), 2**70, "(1,)"),
+        (np.array([[0], [-1]], dtype=object), -1, "(1, 0)"),
+    ],
+    ids=repr,
+)
+def test_ids_beyond_64_bits_are_out_of_range_like_any_other(ids, bad, position):
+    with pytest.raises(IndexError, match=re.escape(f"ids must be in [0, 5); got {bad} at position {position}. ")):
+        Embedding(5, 3)(ids)
+
+
+@pytest.mark.parametrize("ids", [[True, 2**70], [1.5, 2**70], [None, 2**70], [1.0, -1]], ids=repr)
+def test_a_huge_id_among_others_that_are_none_is_a_wrong_type(ids):
+    with pytest.raises(TypeError, match="ids: must be integers; got dtype"):
+        Embedding(5, 3)(ids)
+
+
+@pytest.mark.parametrize(
+    ("ids", "came"),
+    [
+        ([[1, 2], [3]], "one of length 2 and one of length 1"),
+        ([[[1, 2], [3, 4]], [[1, 2], []]], "one of length 2 and one of length 0"),
+        (([1], (2, 3)), "one of length 1 and one of length 2"),
+        ([[1], 2], "one of length 1 and a single value"),
+        ([1, [2]], "a single value and one of length 1"),
+        ([np.array([1, 2]), np.array([3])], "one of length 2 and one of length 1"),
+    ],
+    ids=repr,
+)
+def test_rows_of_different_length_are_refused(ids, came):
+    with pytest.raises(
+        ValueError, match=rf"Embedding: the rows of ids must be equally long; got {came}\. Pad"
+    ) as error:
+        Embedding(5, 3)(ids)
+    assert "inhomogeneous" not in str(error.value)
+
+
+def test_lists_too_deep_for_an_array_are_refused():
+    ids = [1]
+    for _ in range(70):
+        ids = [ids]
+    with pytest.raises(ValueError, match="Embedding: ids must be an array or nested lists that make one; got list"):
+        Embedding(5, 3)(ids)
+
+
 @pytest.mark.parametrize("dtype", INTEGER_DTYPES)
 def test_every_integer_dtype_gives_the_same_rows(rng, dtype):
     table = Embedding(5, 3, rng=rng)
@@ -298,6 +351,22 @@ def test_initial_values_follow_scale_and_seed():
     assert np.array_equal(table.E.value, Embedding(101, 103, 0.3, rng=np.random.default_rng(5)).E.value)
     assert not np.array_equal(table.E.value, Embedding(101, 103, 0.3).E.value)
     assert not Embedding(5, 3, 0.0).E.value.any()
+
+
+@pytest.mark.parametrize(
+    ("rng", "came"),
+    [
+        (0, r"int 0\. Pass np\.random\.default_rng\(0\)\."),
+        (np.int64(7), r"int64 7\. Pass np\.random\.default_rng\(7\)\."),
+        (np.random.RandomState(0), r"RandomState\. Pass np\.random\.default_rng\(seed\)\."),
+        (np, r"module\. Pass np\.random\.default_rng\(seed\)\."),
+        (True, r"bool\. Pass np\.random\.default_rng\(seed\)\."),
+    ],
+    ids=["int", "int64", "RandomState", "module", "bool"],
+)
+def test_what_is_no_generator_is_refused(rng, came):
+    with pytest.raises(TypeError, match=r"^Embedding: rng must be a numpy\.random\.Generator; got " + came):
+        Embedding(5, 3, rng=rng)
 
 
 def test_is_a_module_with_one_parameter(rng):

@@ -1,4 +1,4 @@
-"""What the constructors of model parts check: sizes and dtypes. `minimodel.transformer` uses it too."""
+"""What model parts check of their arguments: sizes, dtypes, generators, arrays. `minimodel.transformer` uses it too."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from autograd_core import Tensor
+
+_SINGLE = "a single value"
 
 
 def size_argument(owner: str, name: str, size: int) -> int:
@@ -37,3 +40,90 @@ def dtype_argument(owner: str, dtype: npt.DTypeLike) -> np.dtype[Any]:
     if found not in (np.float64, np.float32):
         raise TypeError(f"{owner}: dtype must be float64 or float32; got {found}. Choose one of the two.")
     return found
+
+
+def rng_argument(owner: str, rng: object) -> np.random.Generator:
+    """Return `rng`, or a fresh unseeded generator for None.
+
+    Raises
+    ------
+    TypeError
+        If it is something else, as a seed.
+    """
+    if rng is None:
+        return np.random.default_rng()
+    if isinstance(rng, np.random.Generator):
+        return rng
+    is_seed = isinstance(rng, (int, np.integer)) and not isinstance(rng, bool)
+    found, seed = (f"{type(rng).__name__} {rng}", rng) if is_seed else (type(rng).__name__, "seed")
+    raise TypeError(f"{owner}: rng must be a numpy.random.Generator; got {found}. Pass np.random.default_rng({seed}).")
+
+
+def array_argument(owner: str, name: str, values: Tensor | npt.ArrayLike) -> npt.NDArray[Any]:
+    """Return `values` as an array of whatever dtype.
+
+    Raises
+    ------
+    ValueError
+        If they are nested lists of which no array can be made.
+    """
+    try:
+        return np.asarray(values.value if isinstance(values, Tensor) else values)
+    except ValueError as error:
+        if unequal := _unequal_rows(values):
+            raise ValueError(
+                f"{owner}: the rows of {name} must be equally long; got {unequal}. "
+                "Pad the shorter ones, or give each row alone."
+            ) from error
+        raise ValueError(
+            f"{owner}: {name} must be an array or nested lists that make one; got {type(values).__name__}: {error}"
+        ) from error
+
+
+def ids_argument(owner: str, name: str, ids: Tensor | npt.ArrayLike, size: int) -> npt.NDArray[Any]:
+    """Return `ids` as an array, in which the core can check dtype and range.
+
+    What the core cannot see is an id beyond 64 bits, of which NumPy makes an object or a float, and that a list was
+    empty.
+
+    Raises
+    ------
+    IndexError
+        If they are integers, one of them beyond 64 bits; names the first that is outside [0, size) and its position.
+    ValueError
+        As `array_argument`.
+    """
+    array = array_argument(owner, name, ids)
+    if array.dtype.kind in "iu":
+        return array
+    if array.size == 0 and isinstance(ids, (list, tuple)):
+        return array.astype(np.int64)  # an empty list has no dtype of its own; NumPy calls it float64
+    as_given = np.asarray(ids, dtype=object) if isinstance(ids, (list, tuple)) else array.astype(object)
+    if all(isinstance(entry, int) and not isinstance(entry, bool) for entry in as_given.flat):
+        for where, entry in np.ndenumerate(as_given):
+            if not 0 <= entry < size:
+                raise IndexError(
+                    f"{owner}: {name} must be in [0, {size}); got {entry} at position {where}. "
+                    f"Give ids from 0 to {size - 1}."
+                )
+    return array
+
+
+def _unequal_rows(lists: Any) -> str:
+    """Return the lengths of two rows that differ, on the outermost level that has such; nothing if none has."""
+    level = lists if isinstance(lists, (list, tuple)) else []
+    while level:
+        lengths = [_length(item) for item in level]
+        for length in lengths:
+            if length != lengths[0]:
+                return f"{lengths[0]} and {length}"
+        if lengths[0] == _SINGLE:
+            break
+        level = [inner for item in level for inner in item]
+    return ""
+
+
+def _length(item: Any) -> str:
+    """Return how long an item of a list is, in words."""
+    is_row = isinstance(item, (list, tuple)) or (isinstance(item, np.ndarray) and item.ndim > 0)
+    return f"one of length {len(item)}" if is_row else _SINGLE

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from autograd_core import Module, Parameter, Tensor, init
 from autograd_core import functional as F
 
-from .arguments import dtype_argument, size_argument
+from .arguments import dtype_argument, ids_argument, rng_argument, size_argument
 from .storage import read_pair, write_pair
 
 Ids: TypeAlias = Tensor | npt.NDArray[np.integer[Any]] | Sequence[Any] | int
@@ -48,8 +48,8 @@ class Embedding(Module):
     ValueError
         If a size is below 1, or `init_scale` is negative or not finite.
     TypeError
-        If a size is not an integer, if `dtype` is another one, or for an unknown keyword. There is no `padding_idx`: a
-        padded position teaches nothing when its target is the `ignore_index` of the loss.
+        If a size is not an integer, `dtype` is another one, `rng` is no generator, or for an unknown keyword. There is
+        no `padding_idx`: a padded position teaches nothing when its target is the `ignore_index` of the loss.
 
     Examples
     --------
@@ -78,7 +78,7 @@ class Embedding(Module):
                 f"Embedding: init_scale must be finite and not negative; got {init_scale}. It is a standard deviation."
             )
         shape = (self.num_embeddings, self.embedding_dim)
-        rng = np.random.default_rng() if rng is None else rng
+        rng = rng_argument("Embedding", rng)
         self.E = Parameter(init.normal(shape, std=float(init_scale), rng=rng, dtype=dtype))  # (V, d)
 
     def forward(self, ids: Ids) -> Tensor:
@@ -99,8 +99,10 @@ class Embedding(Module):
             If an id is outside [0, V); negative ids do not count from the end. Names the first one and its position.
         TypeError
             If the ids are not integers; an empty list is taken as no ids.
+        ValueError
+            If the rows of a nested list are not equally long.
         """
-        return F.embedding(self.E, ids)
+        return F.embedding(self.E, ids_argument("Embedding", "ids", ids, self.num_embeddings))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the table to `<path>.npy` and its description to `<path>.json`; return nothing.
@@ -108,10 +110,15 @@ class Embedding(Module):
         Parameters
         ----------
         path : path
-            Without extension; a trailing `.npy` is dropped. The folder must exist.
+            Without extension; a trailing `.npy` is dropped. The folder must exist. Ends in a name, hence not in a
+            slash.
 
         Raises
         ------
+        ValueError
+            If the path does not end in a name.
+        TypeError
+            If it is no path.
         OSError
             If the folder is missing or cannot be written. A pair that stood there before is then still whole.
         """
@@ -124,7 +131,10 @@ class Embedding(Module):
         Raises
         ------
         ValueError
-            If either file is damaged or the two do not belong together; names the file and what is wrong with it.
+            If either file is damaged or the two do not belong together; names the file and what is wrong with it. If
+            the path does not end in a name.
+        TypeError
+            If it is no path.
         FileNotFoundError
             If either file is missing.
 

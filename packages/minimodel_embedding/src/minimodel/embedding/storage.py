@@ -41,6 +41,8 @@ def write_pair(path: str | os.PathLike[str], matrix: npt.NDArray[Any]) -> None:
     ------
     OSError
         If the folder is missing or not writable.
+    ValueError
+        If the path does not end in a name.
     """
     matrix_file, manifest_file = _pair(path)
     previous = _describe_existing(matrix_file, manifest_file)
@@ -81,10 +83,20 @@ def read_pair(path: str | os.PathLike[str]) -> npt.NDArray[Any]:
 
 def _pair(path: str | os.PathLike[str]) -> tuple[Path, Path]:
     """Return the two file names of `path`."""
-    base = Path(path)
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(
+            f"Embedding: path must be a str or a path; got {type(path).__name__}. Give a name, as 'letters'."
+        )
+    # As it was written: a Path forgets the slash of "letters/", and the files would stand beside that folder.
+    folder, name = os.path.split(os.fspath(path))
     # Not `with_suffix`, which would take the ".5" of "run-0.5" for an extension.
-    stem = base.name.removesuffix(".npy")
-    return base.with_name(stem + ".npy"), base.with_name(stem + ".json")
+    stem = name.removesuffix(".npy")
+    if not stem.strip(".") or "\0" in stem:
+        raise ValueError(
+            f"Embedding: path must end in a name, from which the names of two files are made; got {os.fspath(path)!r}. "
+            "Give folder and name, as 'folder/letters'."
+        )
+    return Path(folder, stem + ".npy"), Path(folder, stem + ".json")
 
 
 def _describe(matrix: npt.NDArray[Any]) -> dict[str, Any]:
