@@ -69,17 +69,16 @@ def test_trailing_npy_is_dropped_and_dots_in_names_are_kept(tmp_path, rng):
         assert np.array_equal(Embedding.load(str(tmp_path / spelling)).E.value, table.E.value)
 
 
-@pytest.mark.parametrize("name", ["em/", "em/.", "sub/../", "", ".", "..", "/", "em/..", ".npy", "..npy", "em\0"])
-@pytest.mark.parametrize("as_path", [str, Path])
-def test_a_path_that_does_not_end_in_a_name_is_refused(tmp_path, rng, monkeypatch, name, as_path):
+@pytest.mark.parametrize(
+    "path", ["em/", "em/.", "sub/../", "", ".", "..", "/", "em/..", ".npy", "..npy", "em\0", Path(), Path("em", "..")]
+)
+def test_a_path_that_does_not_end_in_a_name_is_refused(tmp_path, rng, monkeypatch, path):
     (tmp_path / "inside" / "em").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "inside")
-    if as_path is Path and Path(name).name == "em":
-        pytest.skip("pathlib drops what stands behind the name, which is then a plain one")
     before = sorted(tmp_path.rglob("*"))
     for use in (Embedding(3, 2, rng=rng).save, Embedding.load):
         with pytest.raises(ValueError, match=r"must end in a name, from which the names of two files are made; got .*"):
-            use(as_path(name))
+            use(path)
     assert sorted(tmp_path.rglob("*")) == before
 
 

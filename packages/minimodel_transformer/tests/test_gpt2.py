@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import safetensors.numpy
-from autograd_core import no_grad, optim
+from autograd_core import Dropout, no_grad, optim
 from minimodel.transformer import MiniGPT, MiniGPTConfig, load_gpt2, save_gpt2
 
 DATA = Path(__file__).parent / "data" / "gpt2"
@@ -215,6 +215,18 @@ def test_dropout_is_seeded_by_the_generator_and_off_by_default(folder_of):
     assert np.array_equal(runs[0], runs[1])
     assert not np.array_equal(runs[0], runs[2])
     assert np.array_equal(load_gpt2(folder)(ids).value, load_gpt2(folder, dropout=0.5).eval()(ids).value)
+
+
+def test_loading_draws_no_weights(folder_of, rng):
+    before = rng.bit_generator.state
+    model = load_gpt2(folder_of(), dropout=0.5, rng=rng)
+    assert rng.bit_generator.state == before
+    # Dropout's generators are those that drawing the weights first would have left.
+    drawn = MiniGPT(model.config, rng=np.random.default_rng(20_260_313))
+    for ours, theirs in zip(model.modules(), drawn.modules(), strict=True):
+        if isinstance(ours, Dropout):
+            assert ours.rng.bit_generator.state == theirs.rng.bit_generator.state
+            assert type(ours.rng) is np.random.Generator
 
 
 @both_dtypes

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from autograd_core import Tensor, no_grad
 from autograd_core.optim import AdamW, WarmupCosine, clip_grad_norm, decay_groups
-from minimodel.transformer import MiniGPT, MiniGPTConfig
+from minimodel.transformer import FFN, MiniGPT, MiniGPTConfig, MultiHeadAttention, TransformerBlock, load_gpt2
 
 TINY = {"d_model": 12, "n_heads": 3, "n_layers": 2, "d_ff": 20, "vocab_size": 11, "context_len": 7}
 
@@ -498,6 +498,58 @@ def test_impossible_targets_are_refused(rng):
         tiny().loss(tokens, np.full((2, 5), 11))
     with pytest.raises(ValueError, match="reduction"):
         tiny().loss(tokens, tokens, reduction="max")
+
+
+RAGGED = [[1, 2], [3]]
+
+
+@pytest.mark.parametrize(
+    ("name", "run"),
+    [
+        ("MiniGPT: the rows of tokens", lambda model: model(RAGGED)),
+        ("MiniGPT: the rows of tokens", lambda model: model.loss(RAGGED, RAGGED)),
+        ("MiniGPT: the rows of targets", lambda model: model.loss([[1, 2], [3, 4]], RAGGED)),
+        ("MiniGPT: the rows of pad_mask", lambda model: model([[1, 2], [3, 4]], pad_mask=[[True, True], [True]])),
+        ("MiniGPT: the rows of position_ids", lambda model: model([[1, 2], [3, 4]], position_ids=RAGGED)),
+        ("generate: the rows of the prompt", lambda model: model.generate(RAGGED, 1)),
+    ],
+)
+@pytest.mark.parametrize("position", ["rope", "learned"])
+def test_rows_of_different_length_are_refused(name, run, position):
+    with pytest.raises(
+        ValueError, match=f"^{name} must be equally long; got one of length 2 and one of length 1. Pad the shorter"
+    ):
+        run(tiny(position=position))
+
+
+def test_ids_beyond_64_bits_are_out_of_range():
+    for run in (tiny(), lambda ids: tiny().generate(ids, 1)):
+        with pytest.raises(IndexError, match=rf"must be in \[0, 11\); got {2**70} at position \(1,\)"):
+            run([1, 2**70])
+
+
+def test_empty_lists_are_no_tokens():
+    assert tiny()([]).shape == (0, 11)
+    assert tiny().loss([[], []], [[], []]).item() == 0.0
+
+
+@pytest.mark.parametrize(
+    ("owner", "make"),
+    [
+        ("MiniGPT", lambda rng: MiniGPT(MiniGPTConfig(), rng=rng)),
+        ("TransformerBlock", lambda rng: TransformerBlock(12, 3, 20, rng=rng)),
+        ("TransformerBlock", lambda rng: TransformerBlock(12, 3, 20, dropout=0.1, rng=rng)),
+        ("MultiHeadAttention", lambda rng: MultiHeadAttention(12, 3, rng=rng)),
+        ("FFN", lambda rng: FFN(12, 20, rng=rng)),
+        ("generate", lambda rng: tiny().generate([1], 1, rng=rng)),
+        ("generate", lambda rng: tiny().generate([1], 0, temperature=0, rng=rng)),
+        ("load_gpt2", lambda rng: load_gpt2("anywhere", rng=rng)),
+    ],
+)
+def test_what_is_no_generator_is_refused(owner, make):
+    message = rf"^{owner}: rng must be a numpy\.random\.Generator; got int 0\. Pass np\.random\.default_rng\(0\)\.$"
+    with pytest.raises(TypeError, match=message):
+        make(0)
 
 
 def test_impossible_masks_are_refused(rng):

@@ -244,6 +244,13 @@ def test_another_shape_is_refused(rng, shape):
     assert str(shape) in str(caught.value)
 
 
+def test_rows_of_different_length_are_refused(rng):
+    with pytest.raises(
+        ValueError, match="worksheet: the rows of x must be equally long; got one of length 4 and one of"
+    ):
+        worksheet(TransformerBlock(4, 1, 8, rng=rng), [[0.5, 1.0, 0.0, -0.5], [1.0]])
+
+
 def test_what_is_no_number_is_refused(rng):
     block = random_block(rng)
     with pytest.raises(ValueError, match="x must be finite"):

@@ -16,6 +16,7 @@ from autograd_core import Module, Parameter, Tensor, init
 from autograd_core import functional as F
 
 from .arguments import dtype_argument, ids_argument, rng_argument, size_argument
+from .no_draws import NoDraws
 from .storage import read_pair, write_pair
 
 Ids: TypeAlias = Tensor | npt.NDArray[np.integer[Any]] | Sequence[Any] | int
@@ -145,8 +146,8 @@ class Embedding(Module):
         """
         rows = read_pair(path)
         num_embeddings, embedding_dim = rows.shape
-        embedding = cls(num_embeddings, embedding_dim, init_scale=0.0, dtype=rows.dtype)
-        embedding.E.value = rows  # the constructor's values go; assignment copies
+        embedding = cls(num_embeddings, embedding_dim, rng=NoDraws(np.random.PCG64()), dtype=rows.dtype)
+        embedding.E.value = rows  # assignment copies
         return embedding
 
 

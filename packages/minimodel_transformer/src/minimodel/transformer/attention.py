@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from autograd_core import Columns, Dropout, Module, Parameter, Tensor, init, is_grad_enabled
 from autograd_core import functional as F
-from minimodel.embedding.arguments import dtype_argument, size_argument
+from minimodel.embedding.arguments import array_argument, dtype_argument, rng_argument, size_argument
 
 from .cache import LayerCache
 from .rope import RotaryCache, Tables, rotary_tables, rotated
@@ -85,7 +85,7 @@ class MultiHeadAttention(Module):
         self.causal = causal
         self.bias = bias
         dtype = dtype_argument("MultiHeadAttention", dtype)
-        rng = np.random.default_rng() if rng is None else rng
+        rng = rng_argument("MultiHeadAttention", rng)
         square = (self.d_model, self.d_model)
         self.W_q = Parameter(init.xavier_uniform(square, rng=rng, dtype=dtype))  # (D, D)
         self.W_k = Parameter(init.xavier_uniform(square, rng=rng, dtype=dtype))  # (D, D)
@@ -248,7 +248,7 @@ def checked_positions(positions: npt.NDArray[np.integer[Any]], shape: tuple[int,
     ValueError
         If they have another shape.
     """
-    found = np.asarray(positions)
+    found = array_argument("MiniGPT", "position_ids", positions)
     if found.dtype.kind not in "iu":
         raise TypeError(f"position_ids must be integers; got dtype {found.dtype}. Convert with astype(np.int64).")
     if found.shape not in (shape, shape[-1:]):
@@ -261,7 +261,7 @@ def checked_positions(positions: npt.NDArray[np.integer[Any]], shape: tuple[int,
 
 def _checked_mask(pad_mask: npt.NDArray[np.bool_], shape: tuple[int, ...]) -> npt.NDArray[np.bool_]:
     """Return the mask as a bool array of `shape`."""
-    mask = np.asarray(pad_mask)
+    mask = array_argument("MiniGPT", "pad_mask", pad_mask)
     if mask.dtype != np.bool_:
         # A mask of 0.0 and -inf, or one that is True where the token is padding, would be taken the wrong way round.
         raise TypeError(

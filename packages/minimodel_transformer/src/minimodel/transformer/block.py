@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from autograd_core import Dropout, Module, Tensor
+from minimodel.embedding.arguments import rng_argument
 
 from .attention import MultiHeadAttention
 from .cache import LayerCache
@@ -28,7 +29,7 @@ class TransformerBlock(Module):
     ln_eps : float
         See `LayerNorm`.
     rng : numpy.random.Generator, optional
-        Draws the matrices; a fresh unseeded one by default.
+        Draws the matrices; a fresh unseeded one by default, and a `TypeError` for a seed.
     dtype : dtype
         float64 or float32.
 
@@ -60,7 +61,7 @@ class TransformerBlock(Module):
         rng: np.random.Generator | None = None,
         dtype: npt.DTypeLike = np.float64,
     ) -> None:
-        rng = np.random.default_rng() if rng is None else rng
+        rng = rng_argument("TransformerBlock", rng)
         self.ln1 = LayerNorm(d_model, ln_eps, dtype=dtype)
         self.attn = MultiHeadAttention(
             d_model, n_heads, causal=causal, bias=bias, rope=rope, dropout=dropout, rng=rng, dtype=dtype

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from autograd_core import GELU, Module, Parameter, Tensor, init
 from autograd_core import functional as F
-from minimodel.embedding.arguments import dtype_argument, size_argument
+from minimodel.embedding.arguments import dtype_argument, rng_argument, size_argument
 
 
 class FFN(Module):
@@ -21,7 +21,7 @@ class FFN(Module):
     d_ff : int
         Width F of the hidden layer, usually 4 D.
     rng : numpy.random.Generator, optional
-        Draws the matrices; a fresh unseeded one by default.
+        Draws the matrices; a fresh unseeded one by default, and a `TypeError` for a seed.
     dtype : dtype
         float64 or float32.
 
@@ -60,7 +60,7 @@ class FFN(Module):
         self.d_model = size_argument("FFN", "d_model", d_model)
         self.d_ff = size_argument("FFN", "d_ff", d_ff)
         dtype = dtype_argument("FFN", dtype)
-        rng = np.random.default_rng() if rng is None else rng
+        rng = rng_argument("FFN", rng)
         self.W1 = Parameter(init.xavier_uniform((self.d_model, self.d_ff), rng=rng, dtype=dtype))  # (D, F)
         self.b1 = Parameter(np.zeros(self.d_ff, dtype))  # (F,)
         self.act = GELU(approximate="tanh")  # (..., F)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 from autograd_core import Tensor, no_grad
+from minimodel.embedding.arguments import ids_argument, rng_argument
 
 from .cache import KeyValueCache
 from .sampling import Sampler
@@ -53,7 +54,7 @@ def generate(
     IndexError
         If a prompt id is outside [0, V).
     TypeError
-        If ids or `max_new_tokens` are not integers.
+        If ids or `max_new_tokens` are not integers, or `rng` is no generator.
 
     Notes
     -----
@@ -69,7 +70,7 @@ def generate(
         )
     if max_new_tokens < 0:
         raise ValueError(f"generate: max_new_tokens must not be negative; got {max_new_tokens}. 0 returns the prompt.")
-    rng = np.random.default_rng() if rng is None else rng
+    rng = rng_argument("generate", rng)
     context_len = model.config.context_len
 
     prompt = _checked_prompt(model, prompt_ids)
@@ -92,7 +93,7 @@ def _checked_prompt(
     model: MiniGPT, prompt_ids: Tensor | npt.NDArray[np.integer[Any]] | Sequence[Any]
 ) -> npt.NDArray[np.int64]:
     """Return the prompt as int64 ids, all of them in the vocabulary, also those that no window will see."""
-    prompt = np.asarray(prompt_ids.value if isinstance(prompt_ids, Tensor) else prompt_ids)
+    prompt = ids_argument("generate", "the prompt", prompt_ids, model.config.vocab_size)
     if prompt.size == 0 or prompt.ndim not in (1, 2):
         raise ValueError(
             f"generate: the prompt must be (T,) or (B, T) with at least one token; got shape {prompt.shape}. "

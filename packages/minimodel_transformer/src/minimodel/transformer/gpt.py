@@ -11,6 +11,7 @@ import numpy.typing as npt
 from autograd_core import Dropout, Module, Tensor
 from autograd_core import functional as F
 from minimodel.embedding import Embedding
+from minimodel.embedding.arguments import array_argument, ids_argument, rng_argument
 
 from .attention import checked_positions
 from .block import TransformerBlock
@@ -30,6 +31,11 @@ class MiniGPT(Module):
     rng : numpy.random.Generator, optional
         Draws the weights; a fresh unseeded one by default. Equal seeds give equal models; dropout's generators are
         spawned from it, so that switching dropout on changes no weight.
+
+    Raises
+    ------
+    TypeError
+        If `rng` is no generator, as a seed.
 
     Attributes
     ----------
@@ -69,7 +75,7 @@ class MiniGPT(Module):
     position_embedding: Embedding  # only with learned positions
 
     def __init__(self, config: MiniGPTConfig, *, rng: np.random.Generator | None = None) -> None:
-        rng = np.random.default_rng() if rng is None else rng
+        rng = rng_argument("MiniGPT", rng)
         d_model, dtype = config.d_model, config.dtype
         self.config = config
         self.embedding = Embedding(config.vocab_size, d_model, rng=rng, dtype=dtype)  # (B, T, D)
@@ -127,8 +133,8 @@ class MiniGPT(Module):
         Raises
         ------
         ValueError
-            If the sequence, what the cache has seen included, is longer than `context_len`, or a shape does not fit;
-            for a cache as `MultiHeadAttention.forward`.
+            If the sequence, what the cache has seen included, is longer than `context_len`, or a shape does not fit, or
+            the rows of a nested list are not equally long; for a cache as `MultiHeadAttention.forward`.
         RuntimeError
             If a cache is given and gradients are on.
         IndexError
@@ -136,7 +142,7 @@ class MiniGPT(Module):
         TypeError
             If `tokens` or `position_ids` are not integers, or `pad_mask` is not bool.
         """
-        tokens = np.asarray(tokens.value if isinstance(tokens, Tensor) else tokens)
+        tokens = ids_argument("MiniGPT", "tokens", tokens, self.config.vocab_size)
         if tokens.ndim not in (1, 2):
             raise ValueError(
                 f"MiniGPT: tokens must be (T,) or (B, T); got shape {tokens.shape}. Give one sequence or a batch."
@@ -203,6 +209,7 @@ class MiniGPT(Module):
             As `forward`, and for targets as `autograd_core.functional.cross_entropy`.
         """
         logits = self(tokens, pad_mask=pad_mask, position_ids=position_ids)
+        array_argument("MiniGPT", "targets", targets)  # refuses ragged lists by their rule
         return F.cross_entropy(logits, targets, ignore_index=ignore_index, reduction=reduction)
 
     def generate(

@@ -18,6 +18,8 @@ import numpy as np
 import numpy.typing as npt
 import safetensors.numpy
 from autograd_core.files import write_atomic
+from minimodel.embedding.arguments import rng_argument
+from minimodel.embedding.no_draws import NoDraws
 
 from .config import MiniGPTConfig
 from .gpt import MiniGPT
@@ -79,7 +81,7 @@ def load_gpt2(
     FileNotFoundError
         If a file is missing.
     TypeError
-        For another `dtype`.
+        For another `dtype`, or an `rng` that is no generator.
 
     Warns
     -----
@@ -90,6 +92,7 @@ def load_gpt2(
     ----------
     Radford et al., "Language Models are Unsupervised Multitask Learners" (2019), §2.3.
     """
+    generator = rng_argument("load_gpt2", rng)
     folder = Path(folder)
     for name in (CONFIG, WEIGHTS):
         if not (folder / name).is_file():
@@ -102,7 +105,7 @@ def load_gpt2(
         file = TensorFile(folder / WEIGHTS)
         names = _checked_names(config, file)
         # Only now, when all sizes are known to be the file's, is memory taken for them.
-        model = MiniGPT(config, rng=rng)
+        model = MiniGPT(config, rng=NoDraws(generator.bit_generator))
         parameters = dict(model.named_parameters())
         bad = []
         for entry in _tensors(config):

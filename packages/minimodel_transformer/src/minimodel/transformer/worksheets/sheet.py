@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from autograd_core import GELU, Module, Tensor
+from minimodel.embedding.arguments import array_argument
 
 from ..block import TransformerBlock
 from .arithmetic import block_on_paper
@@ -167,7 +168,7 @@ def _checked_stream(
     block: TransformerBlock, x: Tensor | npt.NDArray[Any] | Sequence[Sequence[float]]
 ) -> npt.NDArray[Any]:
     """Return `x` as a finite floating array of shape (T, D), T at least 1."""
-    stream = np.asarray(x.value if isinstance(x, Tensor) else x)
+    stream = array_argument("worksheet", "x", x)
     if stream.dtype.kind not in "fiu":
         raise TypeError(f"worksheet: x must hold numbers; got dtype {stream.dtype}. Give floats.")
     if stream.dtype.kind != "f" or not isinstance(x, (Tensor, np.ndarray)):
