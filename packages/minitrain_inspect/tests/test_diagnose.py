@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 from minitrain import cli
+from minitrain.config import load_config
 from minitrain.diagnosis import RULES, Watch, findings
 from minitrain.log import read_log
+from minitrain.run import execute, prepare
 from safetensors.numpy import load_file, save_file
-from tiny_run import FILES, assert_equal_runs, files_in, options, results_of, rows_of
+from tiny_run import FILES, assert_equal_runs, files_in, options, results_of, rows_of, write_text
 
 FAULTS = {
     "healthy": (),
@@ -128,6 +130,34 @@ def test_a_run_that_its_rate_drove_to_infinity_blames_the_rate_first(tmp_path: P
     last = next(finding for finding in found if finding.code == "non-finite")
     assert last.where
     assert last.step == rows_of(tmp_path / "run")[-1]["step"]
+
+
+SIZES = {"default": (), "deep": ("model.d_model=32", "model.d_ff=128", "model.n_layers=4")}
+
+
+@pytest.fixture(scope="module")
+def text_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_text(tmp_path_factory.mktemp("text") / "text.txt", 4_000)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("source", ["verbs", "text"])
+@pytest.mark.parametrize("gain", [1.0, 0.3, 0.1, 0.01, 0.0, 100.0])
+def test_a_start_is_judged_at_its_first_step_whatever_size_and_corpus(
+    tmp_path: Path, text_file: Path, size: str, source: str, gain: float
+) -> None:
+    sets = ("train.steps=12", "train.log_every=1", "train.val_every=6", "train.batch_size=4", f"model.init_gain={gain}")
+    data = (f"data.source={text_file if source == 'text' else 'verbs'}",)
+    prepared = prepare(load_config(None, (*sets, *SIZES[size], *data)))
+    result = execute(prepared, tmp_path / "run", threads=1, stop_on=[rule.code for rule in RULES])
+    found = findings(tmp_path / "run")
+    if gain == 1.0:
+        assert (result.outcome, found) == ("finished", [])
+        return
+    assert result.reason == "step 1: the diagnosis found bad-init"
+    assert found[0].code == "bad-init"
+    assert ("too large" if gain > 1.0 else "too small") in found[0].cause.en
+    assert ("larger" if gain < 1.0 else "smaller") in found[0].advice.en
 
 
 # --------------------------------------------------------------------------- the probe of the folder

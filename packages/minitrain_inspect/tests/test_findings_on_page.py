@@ -173,7 +173,7 @@ def test_a_page_shows_what_the_diagnosis_found_in_both_languages(
         "2 findings, causes first:",
         '<a href="#finding-1"><span class="badge">1</span>',
         '<li id="finding-2" class="error-finding">',
-        "The weights start too large",
+        "The weights start badly",
         "Weights too large.",
         "Pesos demasiado grandes.",
         "Tómelos menores.",

@@ -72,6 +72,46 @@ def test_a_first_row_that_is_not_the_first_step_says_nothing_of_the_start() -> N
     assert rules.no_warmup(Record(rows)) is None
 
 
+def first_norms(factor: float) -> Change:
+    def change(row: Row) -> None:
+        if row["step"] == 1:
+            row["inspect"]["spectral_norm"] = dict.fromkeys(MATRICES, rules.FIRST_NORM / factor)
+
+    return change
+
+
+def test_bad_init_is_also_matrices_that_shrink_all_that_passes() -> None:
+    assert_beside_the_threshold(rules.bad_init, first_norms)
+    found = seen(rules.bad_init, course(first_norms(3.0)))
+    assert (found.where, found.step) == ("spectral_norm", 1)
+    assert found.evidence == {"spectral_norm": rules.FIRST_NORM / 3.0, "first_loss": FIRST, "uniform_loss": UNIFORM}
+    assert found.healthy_range == {"spectral_norm": (rules.FIRST_NORM, None)}
+
+
+def test_a_few_matrices_that_start_at_zero_are_no_bad_init() -> None:
+    # Projections back into the residual stream are often begun at zero.
+    def change(row: Row) -> None:
+        if row["step"] == 1:
+            row["inspect"]["spectral_norm"]["blocks.0.ffn.W2"] = 0.0
+
+    assert rules.bad_init(Record(course(change))) is None
+
+
+def test_small_matrices_of_a_model_that_knows_something_are_no_bad_init() -> None:
+    def change(row: Row) -> None:
+        first_norms(3.0)(row)
+        row["train_loss"] *= 0.99 * rules.FROM_NOTHING
+
+    assert rules.bad_init(Record(course(change))) is None
+
+
+def test_small_norms_that_were_not_measured_at_the_first_step_say_nothing_of_the_start() -> None:
+    def change(row: Row) -> None:
+        row["inspect"]["spectral_norm"] = dict.fromkeys(MATRICES, None if row["step"] == 1 else 0.01)
+
+    assert rules.bad_init(Record(course(change))) is None
+
+
 def first_update(factor: float, rate: float = 3e-3) -> Change:
     def change(row: Row) -> None:
         if row["step"] == 1:

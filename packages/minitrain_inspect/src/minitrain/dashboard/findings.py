@@ -13,7 +13,7 @@ from .text import Text, count, joined, number, plain
 CHARTS = ("loss", "learning_rate", "grad_norm", "activation", "spectral_norm", "dead_fraction", "update_ratio", "verbs")
 
 _NAMES = {
-    "bad-init": Text("The weights start too large", "Los pesos iniciales son demasiado grandes"),
+    "bad-init": Text("The weights start badly", "Los pesos iniciales son malos"),
     "no-warmup": Text("No warm-up", "Sin calentamiento"),
     "broken-mask": Text("The mask lets the future through", "La máscara deja pasar el futuro"),
     "dead-units": Text("Dead units", "Unidades muertas"),
@@ -47,11 +47,15 @@ class Marked:
 
 
 def number_findings(found: Sequence[Finding], charts: Mapping[str, str]) -> list[Marked]:
-    """The findings in their order; `charts` maps a code to the key of its chart, which is else the loss."""
-    return [
-        Marked(place, finding, key if (key := charts.get(finding.code)) in CHARTS and key is not None else "loss")
-        for place, finding in enumerate(found, start=1)
-    ]
+    """The findings in their order, each with its chart: the one of the series it names, else what `charts` says.
+
+    `charts` maps a code to the key of a chart; a code that it does not have goes to the loss.
+    """
+
+    def chart(finding: Finding) -> str:
+        return next((key for key in (finding.where, charts.get(finding.code)) if key in CHARTS), "loss")
+
+    return [Marked(place, finding, chart(finding)) for place, finding in enumerate(found, start=1)]
 
 
 def verdict(found: Sequence[Marked] | None) -> Text:

@@ -27,12 +27,17 @@ PANELS = (
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """What a rule saw: `Finding` has the meaning of the fields."""
+    """What a rule saw: `Finding` has the meaning of the fields.
+
+    `cause` and `advice` stand in for the rule's own, where one code has causes that are mended differently.
+    """
 
     where: str
     step: int
     evidence: Mapping[str, float]
     healthy_range: Mapping[str, Range] = field(default_factory=dict)
+    cause: Text | None = None
+    advice: Text | None = None
 
 
 Check = Callable[[Record], Sighting | None]
@@ -80,8 +85,8 @@ class Rule:
             step=seen.step,
             evidence=seen.evidence,
             healthy_range=seen.healthy_range,
-            cause=self.cause,
-            advice=self.advice,
+            cause=seen.cause or self.cause,
+            advice=seen.advice or self.advice,
         )
 
 

@@ -118,6 +118,8 @@ class Record:
         L2 norm.
     typical_update, largest_update : Series
         Median and maximum of the update ratios over the matrices of a row.
+    typical_norm : Series
+        Median of the spectral norms over the matrices of a row that measured them.
     smooth_loss, smooth_update : Series
         Median of the last five `train_loss` and `typical_update`, from the fifth on.
     non_finite : NonFinite or None
@@ -132,6 +134,7 @@ class Record:
         self.gradient: dict[str, Series] = {}
         self.typical_update = Series()
         self.largest_update = Series()
+        self.typical_norm = Series()
         self.smooth_loss = Series()
         self.smooth_update = Series()
         self._losses: deque[float] = deque(maxlen=_WINDOW)
@@ -152,7 +155,12 @@ class Record:
         if _finite(row.get("train_loss")):
             _smooth(self.smooth_loss, self._losses, step, float(row["train_loss"]))
         inspect: Mapping[str, Any] = row.get("inspect") or {}
-        ratios = [value for value in (inspect.get("update_ratio") or {}).values() if _finite(value)]
+        ratios, norms = (
+            [value for value in (inspect.get(key) or {}).values() if _finite(value)]
+            for key in ("update_ratio", "spectral_norm")
+        )
+        if norms:
+            self.typical_norm.add(step, median(norms))
         if ratios:
             self.typical_update.add(step, median(ratios))
             _smooth(self.smooth_update, self._updates, step, median(ratios))

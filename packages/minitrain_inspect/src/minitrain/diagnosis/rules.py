@@ -12,11 +12,15 @@ import math
 from .finding import Severity
 from .judgement import Check, Rule, Sighting
 from .record import Point, Record
-from .wording import WORDING
+from .wording import TOO_SMALL, WORDING
 
 FIRST_LOSS = 1.2
 """First loss over ln V, at most. Usual: 0.98 to 1.01; matrices drawn 5, 10 and 100 times too large: up to 1.15, 1.1 to
 1.6, 9. Logits of variance s² cost s²/2 nats more than ln V."""
+
+FIRST_NORM = 0.6
+"""Median spectral norm over the matrices of the first row, at least. Xavier's matrices: 1.9, whatever their size
+(Davidson and Szarek 2001: sqrt(2 / (m + n)) (sqrt(m) + sqrt(n)), 2 for a square one)."""
 
 FIRST_UPDATE = 0.7
 """|Δw| / |w| of the first step, at most. 0.15 and less does no harm, 0.5 a little, 1.0 costs a third of what is won."""
@@ -82,16 +86,20 @@ ROWS, VANISHING_ROWS = 3, 5
 
 
 def bad_init(record: Record) -> Sighting | None:
-    """The first loss, of untouched weights, is far above ln V."""
-    first, uniform = record.scalars["train_loss"].first, record.first("uniform_loss")
-    if first is None or first.step != 1 or not uniform or first.value <= FIRST_LOSS * uniform:
+    """The untouched weights are too large or too small: the first loss is far above ln V, or no matrix passes much on.
+
+    Too small weights do not show in the first loss, which is ln V of a healthy start as well; but a guess it must be.
+    """
+    first, uniform, norm = record.scalars["train_loss"].first, record.first("uniform_loss"), record.typical_norm.first
+    if first is None or first.step != 1 or not uniform:
         return None
-    return Sighting(
-        "train_loss",
-        1,
-        {"first_loss": first.value, "uniform_loss": uniform},
-        {"first_loss": (None, FIRST_LOSS * uniform)},
-    )
+    evidence = {"first_loss": first.value, "uniform_loss": uniform}
+    if first.value > FIRST_LOSS * uniform:
+        return Sighting("train_loss", 1, evidence, {"first_loss": (None, FIRST_LOSS * uniform)})
+    if norm is None or norm.step != 1 or norm.value >= FIRST_NORM or first.value < FROM_NOTHING * uniform:
+        return None
+    evidence = {"spectral_norm": norm.value, **evidence}
+    return Sighting("spectral_norm", 1, evidence, {"spectral_norm": (FIRST_NORM, None)}, *TOO_SMALL)
 
 
 def no_warmup(record: Record) -> Sighting | None:

@@ -139,3 +139,18 @@ WORDING: dict[str, Wording] = {
         ),
     ),
 }
+
+TOO_SMALL = Wording(
+    Text(
+        "The weights were drawn too small: every matrix shrinks what passes through it, so that next to no signal "
+        "reaches the output and next to no gradient the layers.",
+        "Los pesos iniciales son demasiado pequeños: cada matriz encoge lo que pasa por ella, de modo que casi no "
+        "llega señal a la salida ni gradiente a las capas.",
+    ),
+    Text(
+        "Draw larger weights (model.init_gain = 1; Xavier's matrices have a spectral norm near 2).",
+        "Inicialice con pesos más grandes (model.init_gain = 1; las matrices de Xavier tienen una norma espectral "
+        "cercana a 2).",
+    ),
+)
+"""Of `bad-init`, where the weights are not too large."""
