@@ -249,7 +249,7 @@ def test_a_rate_is_too_low_where_nothing_moves_and_nothing_is_learned() -> None:
     loss, update = rules.HARDLY_LEARNED * UNIFORM, rules.TYPICAL_UPDATE_LOW
     too_low = rules.learning_rate_too_low
     found = seen(too_low, course(crawling(1.01 * loss, 0.99 * update)))
-    assert (found.where, found.step) == ("update_ratio", 410)
+    assert (found.where, found.step) == ("update_ratio", 1), "where the rate was highest first"
     assert found.evidence["learning_rate"] == 1e-5
     assert too_low(Record(course(crawling(0.99 * loss, 0.99 * update)))) is None
     assert too_low(Record(course(crawling(1.01 * loss, 1.01 * update)))) is None
@@ -290,8 +290,8 @@ def overfitted(factor: float, *, training: float = 0.02, since: int = 200) -> Ch
 def test_overfitting_is_validation_above_its_best_while_training_falls() -> None:
     assert_beside_the_threshold(rules.overfitting, overfitted)
     found = seen(rules.overfitting, course(overfitted(2.0)))
-    assert (found.where, found.step) == ("val_loss", 400)
-    assert found.evidence["best_step"] == 150
+    assert (found.where, found.step) == ("val_loss", 150), "the best validation, from which on it rose"
+    assert found.evidence["best_val_loss"] == course()[15]["val_loss"]
 
 
 def test_a_validation_that_rises_with_training_is_not_overfitting() -> None:
@@ -329,11 +329,20 @@ def stalled(factor: float = 1.01, *, training: float = 0.99, last: float = 1.0, 
 
 def test_overfitting_is_also_validation_that_stands_still_above_counting_and_far_above_training() -> None:
     found = seen(rules.overfitting, course(stalled()))
-    assert (found.where, found.step) == ("val_loss", 400)
+    assert (found.where, found.step) == ("val_loss", 50), "it never fell"
     assert found.evidence["ngram_loss"] == NGRAM
     assert rules.overfitting(Record(course(stalled(0.99)))) is None
     assert rules.overfitting(Record(course(stalled(training=1.01)))) is None
     assert rules.overfitting(Record(course(stalled(ngram=None)))) is None
+
+
+def test_validation_that_fell_before_it_stood_still_turned_where_it_was_first_as_good() -> None:
+    def change(row: Row) -> None:
+        stalled()(row)
+        if row["val_loss"] and row["step"] <= 200:
+            row["val_loss"] *= 1.01 / rules.STALLED
+
+    assert seen(rules.overfitting, course(change)).step == 250
 
 
 def test_validation_that_still_falls_is_not_overfitting() -> None:
@@ -355,7 +364,8 @@ def test_diverged_is_a_loss_that_lost_what_it_had_won() -> None:
 
     assert_beside_the_threshold(rules.diverged, lost)
     found = seen(rules.diverged, course(lost(1.5)))
-    assert (found.where, found.step, found.evidence["lowest_step"]) == ("train_loss", 410, 290)
+    # A median of five rows: it passes with the third of them.
+    assert (found.where, found.step, found.evidence["lowest_step"]) == ("train_loss", 320, 290)
 
 
 def test_a_small_rise_at_the_start_is_not_divergence() -> None:
@@ -397,7 +407,7 @@ def starved(factor: float, since: int = 370) -> Change:
 def test_vanishing_gradients_are_a_matrix_that_gets_none() -> None:
     assert_beside_the_threshold(rules.vanishing_gradients, starved)
     found = seen(rules.vanishing_gradients, course(starved(7.0)))
-    assert (found.where, found.step) == ("blocks.0.ffn.W1.grad", 410)
+    assert (found.where, found.step) == ("blocks.0.ffn.W1.grad", 370)
     assert found.evidence["largest_gradient_norm"] == 0.5
 
 

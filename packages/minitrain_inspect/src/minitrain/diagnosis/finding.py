@@ -29,7 +29,7 @@ class Finding:
     where : str
         Name of a module, parameter or gradient, or the key of the series in the log.
     step : int
-        Optimiser step at which it shows.
+        Optimiser step from which on it shows; of what builds up, where it began.
     evidence : dict
         Name to number, finite: what was measured.
     healthy_range : dict

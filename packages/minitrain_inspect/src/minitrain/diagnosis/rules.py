@@ -8,6 +8,7 @@ healthy at each of its steps, not only at its end.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from .finding import Severity
 from .judgement import Check, Rule, Sighting
@@ -83,6 +84,16 @@ DEAD = 0.6
 
 ROWS, VANISHING_ROWS = 3, 5
 """Rows in a row that must show what could be an accident of one; gradients later than the dead units that stop them."""
+
+
+def _since(points: list[Point], shows: Callable[[float], bool]) -> int:
+    """Step from which on every point shows it, the last one doing so."""
+    since = points[-1].step
+    for point in reversed(points):
+        if not shows(point.value):
+            break
+        since = point.step
+    return since
 
 
 def bad_init(record: Record) -> Sighting | None:
@@ -185,7 +196,7 @@ def learning_rate_too_low(record: Record) -> Sighting | None:
         return None
     return Sighting(
         "update_ratio",
-        record.steps,
+        rate.step,  # from here on it had all the rate it got
         {"update_ratio": update.value, "learning_rate": rate.value, "train_loss": loss.value},
         {"update_ratio": (TYPICAL_UPDATE_LOW, None), "train_loss": (None, HARDLY_LEARNED * first.value)},
     )
@@ -207,21 +218,21 @@ def _risen(record: Record, training: float, best: Point, recent: list[Point]) ->
         return None
     if then is None or training >= TRAINING_FELL * then:
         return None
-    last = recent[-1]
-    evidence = {"val_loss": last.value, "best_val_loss": best.value, "best_step": best.step, "train_loss": training}
-    return Sighting("val_loss", last.step, evidence, {"val_loss": (None, limit)})
+    evidence = {"val_loss": recent[-1].value, "best_val_loss": best.value, "train_loss": training}
+    return Sighting("val_loss", best.step, evidence, {"val_loss": (None, limit)})
 
 
 def _stalled(record: Record, training: float, before: list[Point], recent: list[Point]) -> Sighting | None:
-    ngram, last = record.last("ngram_loss"), recent[-1]
-    best = min(point.value for point in recent)
+    ngram, best = record.last("ngram_loss"), min(point.value for point in recent)
     if ngram is None or best <= WORSE_THAN_COUNTING * ngram or training >= BY_HEART * best:
         return None
     if best <= STALLED * min(point.value for point in before):
         return None
-    evidence = {"val_loss": last.value, "ngram_loss": ngram, "train_loss": training}
+    # It turned where it was first as good as it is now, but for what counts as standing still.
+    turned = next(point for point in (*before, *recent) if STALLED * point.value <= best)
+    evidence = {"val_loss": recent[-1].value, "ngram_loss": ngram, "train_loss": training}
     ranges = {"val_loss": (None, WORSE_THAN_COUNTING * ngram), "train_loss": (BY_HEART * best, None)}
-    return Sighting("val_loss", last.step, evidence, ranges)
+    return Sighting("val_loss", turned.step, evidence, ranges)
 
 
 def diverged(record: Record) -> Sighting | None:
@@ -234,7 +245,7 @@ def diverged(record: Record) -> Sighting | None:
         return None
     return Sighting(
         "train_loss",
-        last.step,
+        _since(record.smooth_loss.points, lambda value: value > limit),
         {"train_loss": last.value, "lowest_before": lowest.value, "lowest_step": lowest.step},
         {"train_loss": (None, limit)},
     )
@@ -269,7 +280,7 @@ def vanishing_gradients(record: Record) -> Sighting | None:
         return None
     return Sighting(
         name,
-        record.steps,
+        _since(record.gradient[name].points, lambda value: value < VANISHING * largest),
         {"gradient_norm": greatest, "largest_gradient_norm": largest},
         {"gradient_norm": (VANISHING * largest, None)},
     )
@@ -287,7 +298,7 @@ def dead_units(record: Record) -> Sighting | None:
     name, fraction = max(recent.items(), key=lambda pair: pair[1])
     if fraction <= DEAD:
         return None
-    began = next(point.step for point in record.dead_fraction[name].points if point.value > DEAD)
+    began = _since(record.dead_fraction[name].points, lambda value: value > DEAD)
     layers = sum(value > DEAD for value in recent.values())
     return Sighting(
         name, began, {"dead_fraction": fraction, "layers": layers}, {"dead_fraction": (0.0, DEAD), "layers": (0, 0)}
