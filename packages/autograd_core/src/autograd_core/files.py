@@ -26,7 +26,7 @@ def write_atomic(path: str | os.PathLike[str], data: bytes | str) -> None:
     Raises
     ------
     OSError
-        If the folder is missing, not writable or full.
+        If the folder is missing, not writable or full; its `filename` is the target.
     UnicodeEncodeError
         If text holds a lone surrogate; nothing has been touched then.
 
@@ -44,7 +44,10 @@ def write_atomic(path: str | os.PathLike[str], data: bytes | str) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(OSError):
             temporary.unlink()
+        if isinstance(error, OSError) and error.errno is not None:
+            # The temporary name tells nobody anything.
+            raise OSError(error.errno, error.strerror, os.fspath(target)) from error
         raise

@@ -23,11 +23,10 @@ _LIMIT = {np.dtype(np.float32): 1e18, np.dtype(np.float64): 1e150}
 class _Attended(NamedTuple):
     """What the backward pass reads."""
 
-    q: Array  # (..., Tq, K), scaled
+    q: Array  # (..., Tq, K)
     k: Array  # (..., Tk, K)
     v: Array  # (..., Tk, K)
-    weights: Array  # (..., Tq, Tk), exp of the scores, 0 where masked, not normalised
-    inverse: Array  # (..., Tq, 1), one over the row sums, 0 for a row that sees no key
+    weights: Array  # (..., Tq, Tk), rows sum to 1, or are 0 for a query that sees no key; 0 where masked
     out: Array  # (..., Tq, K)
     visible: Array | None  # broadcasts to (..., Tq, Tk); None if every key is seen
     polluted: bool  # a query, key or value, seen or not, holds NaN or inf
@@ -50,10 +49,10 @@ def _causal_factor(queries: int, keys: int, dtype: str) -> Array:
 
 @lru_cache(maxsize=32)
 def _ones(keys: int, dtype: str) -> Array:
-    """Return a column of ones: a product with it sums rows faster than sum() does."""
-    column = np.ones((keys, 1), dtype)
-    column.flags.writeable = False
-    return column
+    """Return a vector of ones: a product with it sums rows faster than sum() does."""
+    vector = np.ones(keys, dtype)
+    vector.flags.writeable = False
+    return vector
 
 
 def _visible(causal: bool, key_mask: BoolArray | None, scores: Array) -> tuple[Array | None, Array | None]:
@@ -71,39 +70,49 @@ def _visible(causal: bool, key_mask: BoolArray | None, scores: Array) -> tuple[A
     return visible, visible.astype(scores.dtype)
 
 
-def _attend(q: Array, k: Array, v: Array, causal: bool, key_mask: BoolArray | None, out: Array) -> _Attended:
-    """Write softmax(q kᵀ) v over visible keys into `out`; `q` carries the scale."""
+def _attend(
+    q: Array, k: Array, v: Array, scale: float, causal: bool, key_mask: BoolArray | None, out: Array
+) -> _Attended:
+    """Write softmax(scale · q kᵀ) v over visible keys into `out`, a contiguous array or a view of all of one."""
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         scores = np.matmul(q, k.swapaxes(-1, -2))
+        scores *= scale
         visible, factor = _visible(causal, key_mask, scores)
-        ones = _ones(scores.shape[-1], scores.dtype.char)
-        weights = np.exp(scores, out=scores)
+        weights = np.exp(scores, scores)
         if factor is not None:
             weights *= factor
-        sums = np.matmul(weights, ones)  # (..., Tq, 1)
+        sums = _row_sums(weights)  # (..., Tq, 1)
         inverse = np.reciprocal(sums)
+        # Large if a sum is, or is close to 0. NaN fails the comparison too; it may come from a masked score (inf * 0):
+        # then only that row cares.
         limit = _LIMIT.get(scores.dtype, 64.0)
-        # A NaN anywhere fails the comparison too. It may come from a masked score (inf * 0): then only that row cares.
-        mild = _square(sums) < limit * limit and _square(inverse) < limit * limit
+        mild = _square(sums + inverse) < limit * limit
         if not mild:
-            weights, sums = _exp_by_row(np.matmul(q, k.swapaxes(-1, -2)), visible, ones, limit)
+            weights, sums = _exp_by_row(np.matmul(q, k.swapaxes(-1, -2)) * scale, visible, limit)
             inverse = np.divide(1.0, sums, out=np.zeros_like(sums), where=sums != 0)
-        np.matmul(weights, v, out=out)
-        out *= inverse
+        weights *= inverse
+        np.matmul(weights, v, out)
         polluted = not mild and not bool(np.isfinite(k).all())
         # One number tells whether a NaN or inf, even under weight 0, came through the product.
         if not math.isfinite(_square(out if out.base is None else out.base)):
-            polluted = _keep_masked_out(weights, inverse, v, visible, out) or polluted
-    return _Attended(q, k, v, weights, inverse, out, visible, polluted)
+            polluted = _keep_masked_out(weights, v, visible, out) or polluted
+    return _Attended(q, k, v, weights, out, visible, polluted)
+
+
+def _row_sums(weights: Array) -> Array:
+    """Return the sums over keys, (..., Tq, 1)."""
+    *lead, keys = weights.shape
+    sums = weights.reshape(math.prod(lead), keys).dot(_ones(keys, weights.dtype.char))
+    return sums.reshape(*lead, 1)
 
 
 def _square(x: Array) -> float:
     """Return the sum of squares of a contiguous array: the cheapest number that every entry takes part in."""
     flat = x.reshape(-1)
-    return float(np.dot(flat, flat))
+    return float(flat.dot(flat))
 
 
-def _exp_by_row(scores: Array, visible: Array | None, ones: Array, limit: float) -> tuple[Array, Array]:
+def _exp_by_row(scores: Array, visible: Array | None, limit: float) -> tuple[Array, Array]:
     """Return exp(scores), 0 where masked, and the row sums; rows whose sum would leave the limits are shifted first.
 
     A row that is not shifted has the bits it would have without the others: whether this function runs is decided by
@@ -112,20 +121,20 @@ def _exp_by_row(scores: Array, visible: Array | None, ones: Array, limit: float)
     if visible is not None:
         scores = np.where(visible, scores, -np.inf).astype(scores.dtype, copy=False)
     weights = np.exp(scores)
-    sums = np.matmul(weights, ones)
+    sums = _row_sums(weights)
     shifted = ~((sums < limit) & (sums > 1.0 / limit))[..., 0]
     top = scores[shifted].max(axis=-1, keepdims=True, initial=-np.inf)
     top[np.isneginf(top)] = 0.0  # a row that sees no key
     weights[shifted] = np.exp(scores[shifted] - top)
-    return weights, np.matmul(weights, ones)
+    return weights, _row_sums(weights)
 
 
-def _keep_masked_out(weights: Array, inverse: Array, v: Array, visible: Array | None, out: Array) -> bool:
+def _keep_masked_out(weights: Array, v: Array, visible: Array | None, out: Array) -> bool:
     """Redo, in `out`, the rows that 0 times a masked NaN or inf has spoilt; return whether v holds one."""
     finite = np.isfinite(v)
     if finite.all():
         return False
-    clean = np.matmul(weights, np.where(finite, v, np.zeros((), v.dtype))) * inverse
+    clean = np.matmul(weights, np.where(finite, v, np.zeros((), v.dtype)))
     seen = np.broadcast_to(True if visible is None else visible, weights.shape).astype(v.dtype)
     sees_it = np.matmul(seen, (~finite).astype(v.dtype)) > 0
     np.copyto(out, np.where(sees_it, out, clean))
@@ -133,23 +142,22 @@ def _keep_masked_out(weights: Array, inverse: Array, v: Array, visible: Array | 
 
 
 def _attend_vjp(saved: _Attended, grad: Array, grad_q: Array, grad_k: Array, grad_v: Array, scale: float) -> None:
-    """Write the cotangents of the unscaled q, of k and of v into the given arrays."""
-    q, k, v, weights, inverse, out, visible, polluted = saved
+    """Write the cotangents of q, k and v into the given arrays."""
+    q, k, v, weights, out, visible, polluted = saved
     if polluted:
         # 0 * NaN is NaN: what is masked, and every query that nothing depends on, is taken out before the products.
         zero = np.zeros((), out.dtype)
         matters = (grad != 0).any(axis=-1, keepdims=True)  # (..., Tq, 1)
-        q, weights, inverse, out = (np.where(matters, a, zero) for a in (q, weights, inverse, out))
+        q, weights, out = (np.where(matters, a, zero) for a in (q, weights, out))
         k, v = (np.where(np.isfinite(a), a, zero) for a in (k, v))
-    g = grad * inverse
-    delta = np.vecdot(g, out)[..., None]  # (..., Tq, 1)
-    grad_scores = np.matmul(g, v.swapaxes(-1, -2))  # (..., Tq, Tk)
+    delta = np.vecdot(grad, out)[..., None]  # (..., Tq, 1)
+    grad_scores = np.matmul(grad, v.swapaxes(-1, -2))  # (..., Tq, Tk)
     grad_scores -= delta
     grad_scores *= weights
+    grad_scores *= scale
     np.matmul(grad_scores, k, out=grad_q)
-    grad_q *= scale
     np.matmul(grad_scores.swapaxes(-1, -2), q, out=grad_k)
-    np.matmul(weights.swapaxes(-1, -2), g, out=grad_v)
+    np.matmul(weights.swapaxes(-1, -2), grad, out=grad_v)
     if polluted and visible is not None:
         # A row that sees a NaN is NaN; a key that no row sees has gradient 0 all the same.
         seen = np.asarray(np.broadcast_to(visible, weights.shape).any(axis=-2))[..., None]  # (..., Tk, 1)
@@ -211,7 +219,7 @@ def scaled_dot_product_attention(
     mask = _checked_key_mask(key_mask, lead, keys)
     dtype = np.result_type(q.value, k.value, v.value)
     out = np.empty((*lead, queries, width), dtype)
-    saved = _attend(q.value * scale, k.value, v.value, causal, mask, out)
+    saved = _attend(q.value, k.value, v.value, scale, causal, mask, out)
     d_head = q.shape[-1]
 
     def vjp(grad_out: Array) -> tuple[Array, Array, Array]:
@@ -276,35 +284,31 @@ def self_attention(
 
     packed = qkv.value.reshape(batch, length, 3, n_heads, d_head)
     dtype = packed.dtype
-    if rope is None:
-        turn = None
-        q = packed[:, :, 0] * scale  # (B, T, H, K)
-        k = packed[:, :, 1]
-    else:
+    # Each (B, H, T, K): views that BLAS takes as they are.
+    q, k, v = packed.transpose(2, 0, 3, 1, 4)
+    turn = None
+    if rope is not None:
         turn = _rope_tables(rope, (batch, length, d_head), dtype)
         rotated = np.empty((batch, length, 2, n_heads, d_head), dtype)
         _rotate(packed[:, :, :2], *turn, out=rotated)
-        q, k = rotated[:, :, 0], rotated[:, :, 1]
-        q *= scale
+        q, k = rotated.transpose(2, 0, 3, 1, 4)
     out = np.empty((batch, length, n_heads, d_head), dtype)
-    saved = _attend(_heads(q), _heads(k), _heads(packed[:, :, 2]), causal, mask, _heads(out))
+    saved = _attend(q, k, v, scale, causal, mask, out.transpose(0, 2, 1, 3))
 
     def vjp(grad_out: Array) -> tuple[Array]:
-        grad = _heads(grad_out.reshape(batch, length, n_heads, d_head))
+        grad = grad_out.reshape(batch, length, n_heads, d_head).transpose(0, 2, 1, 3)
         packed_grad = np.empty((batch, length, 3, n_heads, d_head), dtype)
-        turned = packed_grad[:, :, :2] if turn is None else np.empty((batch, length, 2, n_heads, d_head), dtype)
-        _attend_vjp(saved, grad, _heads(turned[:, :, 0]), _heads(turned[:, :, 1]), _heads(packed_grad[:, :, 2]), scale)
-        if turn is not None:
+        grad_q, grad_k, grad_v = packed_grad.transpose(2, 0, 3, 1, 4)
+        if turn is None:
+            _attend_vjp(saved, grad, grad_q, grad_k, grad_v, scale)
+        else:
+            turned = np.empty((batch, length, 2, n_heads, d_head), dtype)
+            _attend_vjp(saved, grad, *turned.transpose(2, 0, 3, 1, 4), grad_v, scale)
             cos, sin = turn
             _rotate(turned, cos, -sin, out=packed_grad[:, :, :2])  # a rotation's transpose turns it back
         return (packed_grad.reshape(shape),)
 
     return Tensor.from_op(out.reshape(*shape[:-1], width), (qkv,), vjp, "self_attention")
-
-
-def _heads(x: Array) -> Array:
-    """Return (B, T, H, K) seen as (B, H, T, K): a view that BLAS takes as it is."""
-    return x.transpose(0, 2, 1, 3)
 
 
 def _rope_tables(

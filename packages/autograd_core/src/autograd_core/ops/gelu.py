@@ -44,65 +44,55 @@ def gelu(x: Operand, approximate: str = "tanh") -> Tensor:
     if approximate != "tanh":
         raise ValueError(f'gelu: approximate must be "tanh" or "none"; got {approximate!r}.')
     x = as_tensor(x)
-    value = x.value
-    slope = np.empty(value.shape, value.dtype) if x.requires_grad and is_grad_enabled() else None
-    out = _tanh_form(value, slope)
-
-    def vjp(grad_out: Array) -> tuple[Array]:
-        return (grad_out * slope,)
-
-    return Tensor.from_op(out, (x,), vjp, "gelu")
-
-
-def _tanh_form(x: Array, slope: Array | None) -> Array:
-    """Return x σ(2u) and, while each piece is still in the cache, write its derivative into `slope`."""
-    out = np.empty(x.shape, x.dtype)
-    flat_x, flat_out = x.reshape(-1), out.reshape(-1)
-    flat_slope = None if slope is None else slope.reshape(-1)
-    if flat_x.size == 0:
-        return out
+    flat, shape = x.value.reshape(-1), x.value.shape
+    out = np.empty(flat.size, flat.dtype)
+    slope = np.empty(flat.size, flat.dtype) if x.requires_grad and is_grad_enabled() else None
     with np.errstate(over="ignore"):
         # The sum of squares bounds every |x| at the price of one product; NaN and inf fail the comparison.
-        careful = not np.dot(flat_x, flat_x) < _LARGE_SQUARE
-        _fill(flat_x, flat_out, flat_slope, careful)
-    return out
-
-
-def _fill(flat_x: Array, flat_out: Array, flat_slope: Array | None, careful: bool) -> None:
-    """Write gelu(x), and its derivative if asked for, piece by piece; all flat."""
-    scratch = np.empty((2, min(_PIECE, flat_x.size)), flat_x.dtype)
-    for start in range(0, flat_x.size, _PIECE):
-        piece = flat_x[start : start + _PIECE]
-        inner = np.clip(piece, -_EDGE, _EDGE) if careful else piece
-        square, s = scratch[0, : piece.size], scratch[1, : piece.size]
-        result = flat_out[start : start + _PIECE]
-        np.multiply(inner, inner, out=square)
-        np.multiply(square, -_CUBIC, out=s)
-        s -= _SLOPE
-        s *= inner
-        np.exp(s, out=s)  # exp(-2u)
-        s += 1.0
-        np.reciprocal(s, out=s)  # σ(2u)
-        if careful:
-            s[piece < -_EDGE] = 0.0
-            with np.errstate(invalid="ignore"):
-                np.multiply(piece, s, out=result)
-            result[piece < -_EDGE] = 0.0  # not -inf * 0
+        careful = not flat.dot(flat) < _LARGE_SQUARE
+        if flat.size <= _PIECE:
+            _tanh_form(flat, out, slope, careful)
         else:
-            np.multiply(piece, s, out=result)
-        if flat_slope is not None:
-            # s + x s (1 - s)(2u)' = s (1 + (x - x s)(2u)')
-            derivative = flat_slope[start : start + _PIECE]
-            square *= 3.0 * _CUBIC
-            square += _SLOPE
-            if careful:
-                np.multiply(inner, s, out=derivative)
-                np.subtract(inner, derivative, out=derivative)
-            else:
-                np.subtract(piece, result, out=derivative)
-            derivative *= square
-            derivative += 1.0
-            derivative *= s
+            for start in range(0, flat.size, _PIECE):
+                piece = slice(start, start + _PIECE)
+                _tanh_form(flat[piece], out[piece], None if slope is None else slope[piece], careful)
+
+    def vjp(grad_out: Array) -> tuple[Array]:
+        return ((grad_out.reshape(-1) * slope).reshape(shape),)
+
+    return Tensor.from_op(out.reshape(shape), (x,), vjp, "gelu")
+
+
+def _tanh_form(x: Array, out: Array, slope: Array | None, careful: bool) -> None:
+    """Write x σ(2u) of flat x into `out` and, while everything is still in the cache, its derivative into `slope`."""
+    inner = np.clip(x, -_EDGE, _EDGE) if careful else x
+    square = inner * inner
+    s = square * -_CUBIC
+    s -= _SLOPE
+    s *= inner
+    np.exp(s, s)  # exp(-2u)
+    s += 1.0
+    np.reciprocal(s, s)  # σ(2u)
+    if careful:
+        below = x < -_EDGE
+        s[below] = 0.0
+        with np.errstate(invalid="ignore"):
+            np.multiply(x, s, out)
+        out[below] = 0.0  # not -inf * 0
+    else:
+        np.multiply(x, s, out)
+    if slope is not None:
+        # s + x s (1 - s)(2u)' = s (1 + (x - x s)(2u)')
+        square *= 3.0 * _CUBIC
+        square += _SLOPE
+        if careful:
+            np.multiply(inner, s, slope)
+            np.subtract(inner, slope, slope)
+        else:
+            np.subtract(x, out, slope)
+        slope *= square
+        slope += 1.0
+        slope *= s
 
 
 def _gelu_exact(x: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 
 import numpy as np
@@ -45,26 +46,27 @@ def layer_norm(x: Operand, weight: Operand, bias: Operand, eps: float = 1e-5) ->
     Ba, Kiros and Hinton, "Layer Normalization" (2016), eq. 4.
     """
     x, weight, bias = as_tensor(x), as_tensor(weight), as_tensor(bias)
-    value, gain, shift = x.value, weight.value, bias.value
-    shape = value.shape
+    rows, gain, shift = x.value, weight.value, bias.value
+    shape = rows.shape
     if len(gain.shape) != 1 or shape[-1:] != gain.shape or shift.shape != gain.shape:
         raise ValueError(
             f"layer_norm: the last axis of x must equal the size of weight and bias, both (D,); "
             f"got x {shape}, weight {gain.shape}, bias {shift.shape}."
         )
-    width = gain.shape[0]
-    rows = value.reshape(-1, width)  # (N, D)
+    width = shape[-1]
+    if len(shape) != 2:
+        rows = rows.reshape(-1, width)  # (N, D)
     average = _average(width, rows.dtype.char)
 
     # The first entry goes before the mean: then a constant row is exactly 0 whatever the rounding of the mean, and
     # the offset of rows such as 40000 + small costs no digits.
     x_hat = rows - rows[:, :1]  # (N, D)
-    x_hat -= (x_hat @ average)[:, None]
+    x_hat -= x_hat.dot(average)[:, None]
+    # r = √D / √(Σ x̂² + D ε): the mean's division is left to the last step.
     r = np.vecdot(x_hat, x_hat)[:, None]  # (N, 1)
-    r *= 1.0 / width
-    r += eps
-    np.sqrt(r, out=r)
-    np.reciprocal(r, out=r)
+    r += width * eps
+    np.sqrt(r, r)
+    np.divide(math.sqrt(width), r, r)
     x_hat *= r
     out = x_hat * gain
     out += shift
@@ -73,14 +75,16 @@ def layer_norm(x: Operand, weight: Operand, bias: Operand, eps: float = 1e-5) ->
         g = grad_out.reshape(-1, width)
         ones = np.ones(g.shape[0], g.dtype)
         scratch = g * x_hat
-        grad_gain = ones @ scratch
+        grad_gain = ones.dot(scratch)
         grad_x = g * gain
-        along = (scratch @ (gain * average))[:, None]  # mean of h x̂, as (g x̂) · γ/D
-        mean = (grad_x @ average)[:, None]
+        along = scratch.dot(gain * average)[:, None]  # mean of h x̂, as (g x̂) · γ/D
+        mean = grad_x.dot(average)[:, None]
         np.multiply(x_hat, along, out=scratch)
         grad_x -= mean
         grad_x -= scratch
         grad_x *= r
-        return grad_x.reshape(shape), grad_gain, ones @ g
+        return grad_x.reshape(shape), grad_gain, ones.dot(g)
 
-    return Tensor.from_op(out.reshape(shape), (x, weight, bias), vjp, "layer_norm")
+    if len(shape) != 2:
+        out = out.reshape(shape)
+    return Tensor.from_op(out, (x, weight, bias), vjp, "layer_norm")
