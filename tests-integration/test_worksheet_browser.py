@@ -66,6 +66,42 @@ def test_the_page_fits_asks_for_nothing_and_complains_of_nothing(
     assert sticking_out == []
 
 
+@pytest.mark.parametrize("width", [390, 1000])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_wide_tables_scroll_inside_their_card_by_keyboard_too(
+    browser: Any, tmp_path: Path, width: int, scheme: str
+) -> None:
+    page = page_of(browser, tmp_path, language="en", width=width, scheme=scheme)
+    past_the_card = page.evaluate(
+        """() => [...document.querySelectorAll("article .scroll, article .equation")].filter(
+             e => e.getBoundingClientRect().right > e.closest("article").getBoundingClientRect().right).length"""
+    )
+    assert past_the_card == 0
+    wide = [box for box in page.query_selector_all(".scroll") if box.evaluate("b => b.scrollWidth > b.clientWidth")]
+    assert len(wide) > 10
+    assert all(box.get_attribute("tabindex") == "0" for box in wide)
+    assert all(box.get_attribute("role") == "region" for box in wide)
+    assert len({box.get_attribute("aria-label") for box in wide}) == len(wide), "each has a name of its own"
+    wide[0].focus()
+    page.keyboard.press("ArrowRight")
+    page.wait_for_function("b => b.scrollLeft > 0", arg=wide[0])
+    assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+
+
+def test_a_printed_page_holds_whole_tables(browser: Any, tmp_path: Path) -> None:
+    page = page_of(browser, tmp_path, language="en", width=718)  # of an A4 sheet with margins of 1 cm
+    page.emulate_media(media="print")
+    sticking_out = page.evaluate(
+        """() => [...document.querySelectorAll("article table")].filter(
+             t => t.getBoundingClientRect().right > t.closest("article").getBoundingClientRect().right).length"""
+    )
+    assert sticking_out == 0
+    assert page.evaluate(
+        "[...document.querySelectorAll('.scroll')].every(b => getComputedStyle(b).overflowX == 'visible')"
+    )
+
+
 def test_formulas_are_typeset(browser: Any, tmp_path: Path) -> None:
     page = page_of(browser, tmp_path, language="en", width=1200)
     boxes = page.evaluate(

@@ -220,6 +220,17 @@ def test_html_has_no_unknown_or_unclosed_element(rng):
     assert parser.seen >= {"math", "table", "figure", "section", "nav"}
 
 
+def test_a_table_that_may_scroll_can_be_reached_by_keyboard_and_has_a_name(rng):
+    boxes = [element for element in tree_of(sheet_of(rng).html()).iter() if element.get("class") == "scroll"]
+    columns = [len(next(box.iter("tr"))) - 1 for box in boxes]
+    assert min(columns) <= 4 < max(columns)
+    for box, count in zip(boxes, columns, strict=True):
+        assert (box.get("tabindex"), box.get("role")) == (("0", "region") if count > 4 else (None, None))
+    names = [box.get("aria-label") for box in boxes if box.get("role")]
+    assert None not in names
+    assert len(set(names)) == len(names)
+
+
 def test_a_notebook_gets_an_element_whose_style_reaches_nothing_else(rng):
     element = sheet_of(rng)._repr_html_()
     assert element.startswith('<div class="worksheet"')

@@ -14,10 +14,17 @@ from . import words
 from .colours import css_variables, heat
 from .content import Line, Section, Setting, Shown, facts_of, remarks_of
 from .mathml import inline_pieces, mathml
+from .tables import Table
 from .words import Language
+
+_ALWAYS_WHOLE = 4
+"""Columns of a table that fits a phone: it never scrolls."""
 
 _NARROW = 6
 """Columns of a table that fits half the width of a page."""
+
+_LETTERS = 10
+"""Letters as wide as a column of numbers."""
 
 _ROOMY = 12
 """Columns of a table that fits the width of a page with room to spare."""
@@ -99,7 +106,7 @@ def _step(line: Line, language: Language) -> str:
     # Two narrow steps stand side by side where there is room.
     tables = [item.table for item in (*line.given, line.result)]
     has_matrix = any(len(item.table.rows) > 1 for item in line.given)
-    wide = has_matrix or any(len(table.columns) > _NARROW for table in tables)
+    wide = has_matrix or any(_width(table) > _NARROW for table in tables)
     return f"""<article{' class="wide"' if wide else ""}>
 <h3><span class="number">{line.number}</span> {escape(line.title)}</h3>
 {equations}
@@ -107,6 +114,11 @@ def _step(line: Line, language: Language) -> str:
 {note}{worked}{source}
 </article>
 """
+
+
+def _width(table: Table) -> int:
+    """Return the columns of a table, and as many more as the texts at the heads of its rows take."""
+    return len(table.columns) + max(len(label) for label, _ in table.rows) // _LETTERS
 
 
 def _figure(item: Shown, prefix: str, line: Line | None = None) -> str:
@@ -126,9 +138,12 @@ def _figure(item: Shown, prefix: str, line: Line | None = None) -> str:
     kind = "given" if line is None else "result" if weights is None else "result heat"
     kind += " dense" if len(table.columns) > _ROOMY else ""
     prefixed = f"<span>{escape(prefix)}</span> " if prefix else ""
+    # What scrolls must be reachable without a mouse, and what is reached must have a name (WCAG 2.2, 2.1.1 and 4.1.2).
+    name = f"{line.number} {item.name}" if line is not None else f"{prefix} {item.name}"
+    reachable = f' tabindex="0" role="region" aria-label="{escape(name)}"' if len(table.columns) > _ALWAYS_WHOLE else ""
     return (
         f'<figure class="{kind}"><figcaption>{prefixed}{mathml(item.symbol)} <code>{escape(item.name)}</code> '
-        f'<span class="shape">{escape(item.shape)}</span></figcaption><div class="scroll"><table>'
+        f'<span class="shape">{escape(item.shape)}</span></figcaption><div class="scroll"{reachable}><table>'
         f"<thead><tr><td></td>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div></figure>"
     )
 
