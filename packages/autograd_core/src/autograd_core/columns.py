@@ -32,20 +32,21 @@ class Columns:
         The column after each parameter's last.
     """
 
-    __slots__ = ("_array", "_views", "ends", "parameters")
+    __slots__ = ("_array", "_pairs", "ends", "parameters")
 
     def __init__(self, parameters: Sequence[Tensor]) -> None:
         self.parameters = tuple(parameters)
         self._array = np.concatenate([parameter.value for parameter in parameters], axis=-1)
         self.ends = tuple(np.cumsum([parameter.shape[-1] for parameter in parameters]).tolist())
         starts = (0, *self.ends[:-1])
-        self._views = [self._array[..., start:end] for start, end in zip(starts, self.ends, strict=True)]
-        for parameter, view in zip(self.parameters, self._views, strict=True):
+        views = [self._array[..., start:end] for start, end in zip(starts, self.ends, strict=True)]
+        self._pairs = list(zip(self.parameters, views, strict=True))
+        for parameter, view in self._pairs:
             parameter._value = view
 
     def joined(self) -> Array:
         """Return the joined array, or a newly joined one if a parameter got another array since."""
-        for parameter, view in zip(self.parameters, self._views, strict=True):
+        for parameter, view in self._pairs:
             if parameter._value is not view:
                 return np.concatenate([parameter.value for parameter in self.parameters], axis=-1)
         return self._array

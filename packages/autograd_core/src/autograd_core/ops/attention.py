@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..arrays import Array, BoolArray
+from ..grad_mode import is_grad_enabled
 from ..tensor import Operand, Tensor, as_tensor
 
 # A row whose exponentials, unshifted, sum to between 1/this and this keeps them: nothing in it overflowed, and what
@@ -48,6 +49,12 @@ def _causal_factor(queries: int, keys: int, dtype: str) -> Array:
 
 
 @lru_cache(maxsize=32)
+def _scale(d_head: int, dtype: str) -> Array:
+    """Return 1/√K: NumPy takes an array of no axes sooner than a Python float."""
+    return np.array(1.0 / math.sqrt(d_head), dtype)
+
+
+@lru_cache(maxsize=32)
 def _ones(keys: int, dtype: str) -> Array:
     """Return a vector of ones: a product with it sums rows faster than sum() does."""
     vector = np.ones(keys, dtype)
@@ -71,7 +78,7 @@ def _visible(causal: bool, key_mask: BoolArray | None, scores: Array) -> tuple[A
 
 
 def _attend(
-    q: Array, k: Array, v: Array, scale: float, causal: bool, key_mask: BoolArray | None, out: Array
+    q: Array, k: Array, v: Array, scale: Array | float, causal: bool, key_mask: BoolArray | None, out: Array
 ) -> _Attended:
     """Write softmax(scale · q kᵀ) v over visible keys into `out`, a contiguous array or a view of all of one."""
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
@@ -102,14 +109,14 @@ def _attend(
 def _row_sums(weights: Array) -> Array:
     """Return the sums over keys, (..., Tq, 1)."""
     *lead, keys = weights.shape
-    sums = weights.reshape(math.prod(lead), keys).dot(_ones(keys, weights.dtype.char))
+    sums: Array = weights.reshape(math.prod(lead), keys).dot(_ones(keys, weights.dtype.char))
     return sums.reshape(*lead, 1)
 
 
 def _square(x: Array) -> float:
     """Return the sum of squares of a contiguous array: the cheapest number that every entry takes part in."""
     flat = x.reshape(-1)
-    return float(flat.dot(flat))
+    return flat.dot(flat)  # type: ignore[no-any-return]  # a NumPy scalar, which compares as a float does
 
 
 def _exp_by_row(scores: Array, visible: Array | None, limit: float) -> tuple[Array, Array]:
@@ -141,7 +148,9 @@ def _keep_masked_out(weights: Array, v: Array, visible: Array | None, out: Array
     return True
 
 
-def _attend_vjp(saved: _Attended, grad: Array, grad_q: Array, grad_k: Array, grad_v: Array, scale: float) -> None:
+def _attend_vjp(
+    saved: _Attended, grad: Array, grad_q: Array, grad_k: Array, grad_v: Array, scale: Array | float
+) -> None:
     """Write the cotangents of q, k and v into the given arrays."""
     q, k, v, weights, out, visible, polluted = saved
     if polluted:
@@ -268,7 +277,7 @@ def self_attention(
     """
     qkv = as_tensor(qkv)
     shape = qkv.shape
-    if qkv.ndim not in (2, 3) or n_heads < 1 or shape[-1] % (3 * n_heads):
+    if qkv.ndim not in (2, 3) or n_heads < 1 or shape[-1] % (3 * n_heads) or not shape[-1]:
         raise ValueError(
             f"self_attention: qkv must be (T, 3D) or (B, T, 3D) with D divisible by n_heads; "
             f"got {shape} and n_heads={n_heads}."
@@ -276,7 +285,6 @@ def self_attention(
     length, width = shape[-2], shape[-1] // 3
     batch = shape[0] if qkv.ndim == 3 else 1
     d_head = width // n_heads
-    scale = 1.0 / math.sqrt(d_head)
     mask = None if key_mask is None else np.asarray(key_mask)
     if mask is not None and mask.ndim == 1:
         mask = mask[None]
@@ -284,6 +292,7 @@ def self_attention(
 
     packed = qkv.value.reshape(batch, length, 3, n_heads, d_head)
     dtype = packed.dtype
+    scale = _scale(d_head, dtype.char)
     # Each (B, H, T, K): views that BLAS takes as they are.
     q, k, v = packed.transpose(2, 0, 3, 1, 4)
     turn = None
@@ -294,6 +303,9 @@ def self_attention(
         q, k = rotated.transpose(2, 0, 3, 1, 4)
     out = np.empty((batch, length, n_heads, d_head), dtype)
     saved = _attend(q, k, v, scale, causal, mask, out.transpose(0, 2, 1, 3))
+    joined = out.reshape(*shape[:-1], width)
+    if not is_grad_enabled():
+        return Tensor(joined)
 
     def vjp(grad_out: Array) -> tuple[Array]:
         grad = grad_out.reshape(batch, length, n_heads, d_head).transpose(0, 2, 1, 3)
@@ -303,12 +315,13 @@ def self_attention(
             _attend_vjp(saved, grad, grad_q, grad_k, grad_v, scale)
         else:
             turned = np.empty((batch, length, 2, n_heads, d_head), dtype)
-            _attend_vjp(saved, grad, *turned.transpose(2, 0, 3, 1, 4), grad_v, scale)
+            turned_q, turned_k = turned.transpose(2, 0, 3, 1, 4)
+            _attend_vjp(saved, grad, turned_q, turned_k, grad_v, scale)
             cos, sin = turn
             _rotate(turned, cos, -sin, out=packed_grad[:, :, :2])  # a rotation's transpose turns it back
         return (packed_grad.reshape(shape),)
 
-    return Tensor.from_op(out.reshape(*shape[:-1], width), (qkv,), vjp, "self_attention")
+    return Tensor.from_op(joined, (qkv,), vjp, "self_attention")
 
 
 def _rope_tables(

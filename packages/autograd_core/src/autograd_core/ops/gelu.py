@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 
@@ -11,8 +12,8 @@ from ..grad_mode import is_grad_enabled
 from ..tensor import Operand, Tensor, as_tensor
 from .error_function import erfc
 
-_SLOPE = 2.0 * math.sqrt(2.0 / math.pi)  # 2u = _SLOPE x + _CUBIC x³
-_CUBIC = _SLOPE * 0.044715
+_LINEAR = 2.0 * math.sqrt(2.0 / math.pi)  # 2u = _LINEAR x + _CUBIC x³
+_CUBIC = _LINEAR * 0.044715
 
 # Where |x| is below 1e8, exp(-2u) may overflow to inf, which is right: its reciprocal is the sigmoid's 0. Beyond it the
 # derivative would multiply that 0 by an overflowed x². The edge is where the sigmoid is 0 (to 1e-37) or 1 (to the last
@@ -46,7 +47,8 @@ def gelu(x: Operand, approximate: str = "tanh") -> Tensor:
     x = as_tensor(x)
     flat, shape = x.value.reshape(-1), x.value.shape
     out = np.empty(flat.size, flat.dtype)
-    slope = np.empty(flat.size, flat.dtype) if x.requires_grad and is_grad_enabled() else None
+    recorded = is_grad_enabled()
+    slope = np.empty(flat.size, flat.dtype) if recorded and x.requires_grad else None
     with np.errstate(over="ignore"):
         # The sum of squares bounds every |x| at the price of one product; NaN and inf fail the comparison.
         careful = not flat.dot(flat) < _LARGE_SQUARE
@@ -57,21 +59,31 @@ def gelu(x: Operand, approximate: str = "tanh") -> Tensor:
                 piece = slice(start, start + _PIECE)
                 _tanh_form(flat[piece], out[piece], None if slope is None else slope[piece], careful)
 
+    if not recorded:
+        return Tensor(out.reshape(shape))
+
     def vjp(grad_out: Array) -> tuple[Array]:
         return ((grad_out.reshape(-1) * slope).reshape(shape),)
 
     return Tensor.from_op(out.reshape(shape), (x,), vjp, "gelu")
 
 
+@lru_cache(maxsize=8)
+def _constants(dtype: str) -> tuple[Array, Array, Array]:
+    """Return -_CUBIC, _LINEAR and 1: NumPy takes an array of no axes sooner than a Python float."""
+    return np.array(-_CUBIC, dtype), np.array(_LINEAR, dtype), np.array(1.0, dtype)
+
+
 def _tanh_form(x: Array, out: Array, slope: Array | None, careful: bool) -> None:
     """Write x σ(2u) of flat x into `out` and, while everything is still in the cache, its derivative into `slope`."""
+    minus_cubic, linear, one = _constants(x.dtype.char)
     inner = np.clip(x, -_EDGE, _EDGE) if careful else x
     square = inner * inner
-    s = square * -_CUBIC
-    s -= _SLOPE
+    s = square * minus_cubic
+    s -= linear
     s *= inner
     np.exp(s, s)  # exp(-2u)
-    s += 1.0
+    s += one
     np.reciprocal(s, s)  # σ(2u)
     if careful:
         below = x < -_EDGE
@@ -84,14 +96,14 @@ def _tanh_form(x: Array, out: Array, slope: Array | None, careful: bool) -> None
     if slope is not None:
         # s + x s (1 - s)(2u)' = s (1 + (x - x s)(2u)')
         square *= 3.0 * _CUBIC
-        square += _SLOPE
+        square += linear
         if careful:
             np.multiply(inner, s, slope)
             np.subtract(inner, slope, slope)
         else:
             np.subtract(x, out, slope)
         slope *= square
-        slope += 1.0
+        slope += one
         slope *= s
 
 

@@ -8,15 +8,19 @@ from functools import lru_cache
 import numpy as np
 
 from ..arrays import Array
+from ..grad_mode import is_grad_enabled
 from ..tensor import Operand, Tensor, as_tensor
 
 
 @lru_cache(maxsize=32)
-def _average(width: int, dtype: str) -> Array:
-    """Return the vector whose product with a row is the row's mean: 4 to 10 times faster than mean()."""
-    vector = np.full(width, 1.0 / width, dtype)
-    vector.flags.writeable = False
-    return vector
+def _constants(width: int, eps: float, dtype: str) -> tuple[Array, Array, Array]:
+    """Return the vector whose product with a row is the row's mean, D ε and √D.
+
+    The product is 4 to 10 times faster than mean(); NumPy takes an array of no axes sooner than a Python float.
+    """
+    average = np.full(width, 1.0 / width, dtype)
+    average.flags.writeable = False
+    return average, np.array(width * eps, dtype), np.array(math.sqrt(width), dtype)
 
 
 def layer_norm(x: Operand, weight: Operand, bias: Operand, eps: float = 1e-5) -> Tensor:
@@ -56,7 +60,7 @@ def layer_norm(x: Operand, weight: Operand, bias: Operand, eps: float = 1e-5) ->
     width = shape[-1]
     if len(shape) != 2:
         rows = rows.reshape(-1, width)  # (N, D)
-    average = _average(width, rows.dtype.char)
+    average, total_eps, root = _constants(width, eps, rows.dtype.char)
 
     # The first entry goes before the mean: then a constant row is exactly 0 whatever the rounding of the mean, and
     # the offset of rows such as 40000 + small costs no digits.
@@ -64,12 +68,16 @@ def layer_norm(x: Operand, weight: Operand, bias: Operand, eps: float = 1e-5) ->
     x_hat -= x_hat.dot(average)[:, None]
     # r = √D / √(Σ x̂² + D ε): the mean's division is left to the last step.
     r = np.vecdot(x_hat, x_hat)[:, None]  # (N, 1)
-    r += width * eps
+    r += total_eps
     np.sqrt(r, r)
-    np.divide(math.sqrt(width), r, r)
+    np.divide(root, r, r)
     x_hat *= r
     out = x_hat * gain
     out += shift
+    if len(shape) != 2:
+        out = out.reshape(shape)
+    if not is_grad_enabled():
+        return Tensor(out)
 
     def vjp(grad_out: Array) -> tuple[Array, Array, Array]:
         g = grad_out.reshape(-1, width)
@@ -85,6 +93,4 @@ def layer_norm(x: Operand, weight: Operand, bias: Operand, eps: float = 1e-5) ->
         grad_x *= r
         return grad_x.reshape(shape), grad_gain, ones.dot(g)
 
-    if len(shape) != 2:
-        out = out.reshape(shape)
     return Tensor.from_op(out, (x, weight, bias), vjp, "layer_norm")

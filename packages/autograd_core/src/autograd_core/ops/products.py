@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from ..arrays import Array
 from ..columns import Columns
+from ..grad_mode import is_grad_enabled
 from ..tensor import Operand, Tensor, as_tensor
 
 
@@ -78,6 +81,8 @@ def linear(x: Operand, weight: Operand, bias: Operand | None = None) -> Tensor:
         bias = as_tensor(bias)
         rows, out = _affine(value, w, bias.value, "linear")
         parents = (x, weight, bias)
+    if not is_grad_enabled():
+        return Tensor(out)
     need_x, need_w, has_bias = x.requires_grad, weight.requires_grad, bias is not None
 
     def vjp(grad_out: Array) -> tuple[Array | None, ...]:
@@ -115,6 +120,8 @@ def joined_linear(x: Operand, weights: Columns, biases: Columns | None = None) -
     else:
         rows, out = _affine(x.value, w, biases.joined(), "joined_linear")
         parents = (x, *weights.parameters, *biases.parameters)
+    if not is_grad_enabled():
+        return Tensor(out)
     need_x, has_bias = x.requires_grad, biases is not None
 
     def vjp(grad_out: Array) -> tuple[Array | None, ...]:
@@ -130,24 +137,25 @@ def joined_linear(x: Operand, weights: Columns, biases: Columns | None = None) -
 
 def _affine(x: Array, w: Array, b: Array | None, op: str) -> tuple[Array, Array]:
     """Return x as rows (N, in), and x @ w + b in the shape of x with the last axis replaced."""
-    if w.ndim != 2 or x.shape[-1:] != w.shape[:1]:
+    shape = x.shape
+    if w.ndim != 2 or not shape or shape[-1] != len(w):
         raise ValueError(
             f"{op}: x (..., in) must meet weight (in, out); got x {x.shape} and weight {w.shape}. "
             "Weights are stored (in, out): transpose one that is (out, in)."
         )
-    rows = x if x.ndim == 2 else x.reshape(-1, w.shape[0])
+    rows = x if len(shape) == 2 else x.reshape(math.prod(shape[:-1]), shape[-1])
     out = rows.dot(w)  # the same BLAS call as matmul, half a microsecond sooner
     if b is not None:
         if b.shape != w.shape[1:]:
             raise ValueError(f"{op}: bias must be (out,) = {w.shape[1:]}; got {b.shape}.")
         out = np.add(out, b, out if out.dtype == b.dtype else None)
-    return rows, out if x.ndim == 2 else out.reshape(*x.shape[:-1], w.shape[1])
+    return rows, out if len(shape) == 2 else out.reshape(*shape[:-1], w.shape[1])
 
 
 def _affine_vjp(
     grad_out: Array, rows: Array, w: Array, need_x: bool, need_w: bool, has_bias: bool
 ) -> tuple[Array | None, Array | None, Array | None]:
-    g = grad_out.reshape(-1, w.shape[1])
+    g = grad_out.reshape(len(rows), w.shape[1])
     return (
         g.dot(w.T) if need_x else None,
         rows.T.dot(g) if need_w else None,
