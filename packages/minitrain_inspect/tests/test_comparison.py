@@ -159,7 +159,8 @@ def test_bands_are_shown_where_all_runs_share_them(pair: list[Path], tmp_path: P
         shapes = {key: each["layout"].get("shapes", []) for key, each in charts.items()}
         return {key for key, each in shapes.items() if any(shape["name"] == "healthy" for shape in each)}
 
-    assert banded(*pair) >= {"loss", "grad_norm", "activation", "spectral_norm", "dead_fraction", "update_ratio"}
+    # What a gradient may be is a multiple of what is usual in its run.
+    assert banded(*pair) == {"loss", "activation", "spectral_norm", "dead_fraction", "update_ratio"}
     rows = [row | {"ngram_loss": 2.25} for row in synthetic_run.rows(count=11, layers=1)]
     other = synthetic_run.write_run(tmp_path / "third", rows)
     (other / "config.toml").write_text('[model]\nfrom_gpt2 = "folder"\n', "utf-8")

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import synthetic_run
+from diagnosed_rows import course
 from minitrain.dashboard import follow
 from minitrain.dashboard.chart import Beside, Named, Table
 from minitrain.dashboard.charts import layer_chart, line_chart
@@ -16,9 +17,8 @@ from minitrain.dashboard.healthy import Band, healthy_bands
 from minitrain.dashboard.marks import ROW
 from minitrain.dashboard.series import BAND, LayerSeries, read_series
 from minitrain.dashboard.style import LIGHT
-from minitrain.dashboard.text import Text, plain
-from minitrain.diagnosis import RULES, Finding
-from minitrain.diagnosis.rules import DEAD
+from minitrain.dashboard.text import Text, number, plain
+from minitrain.diagnosis import RULES, Finding, Record, healthy_ranges, rules
 
 UNIT = Text("unit", "unidad")
 
@@ -139,10 +139,11 @@ def test_the_layer_that_a_finding_names_is_drawn_from_the_start() -> None:
 def test_bands_are_left_out_where_they_were_not_measured(tmp_path: Path) -> None:
     rows = synthetic_run.rows(count=11, layers=1)
     series = read_series(synthetic_run.write_run(tmp_path / "run", rows) / "inspector.log.jsonl")
-    own = healthy_bands(series, {})
-    tuned = healthy_bands(series, {"model": {"from_gpt2": "folder"}})
-    assert set(own) - set(tuned) == {"grad_norm", "activation", "spectral_norm"}
-    assert {"loss", "dead_fraction", "update_ratio"} <= set(tuned)
+    ranges = healthy_ranges(Record(rows))
+    own = healthy_bands(series, {}, ranges)
+    tuned = healthy_bands(series, {"model": {"from_gpt2": "folder"}}, ranges)
+    assert set(own) - set(tuned) == {"activation", "spectral_norm"}
+    assert set(tuned) == {"loss", "grad_norm", "dead_fraction", "update_ratio"}
     assert (own["loss"].low, own["loss"].high) == (0.0, synthetic_run.NGRAM_LOSS)
     assert "starts near ln V (4.078)" in own["loss"].words.en
     assert "(1.537)" in own["loss"].words.es
@@ -151,12 +152,48 @@ def test_bands_are_left_out_where_they_were_not_measured(tmp_path: Path) -> None
 def test_without_a_baseline_the_loss_has_no_band(tmp_path: Path) -> None:
     rows = [row | {"ngram_loss": None} for row in synthetic_run.rows(count=11, layers=1)]
     series = read_series(synthetic_run.write_run(tmp_path / "run", rows) / "inspector.log.jsonl")
-    assert "loss" not in healthy_bands(series, {})
+    assert "loss" not in healthy_bands(series, {}, healthy_ranges(Record(rows)))
 
 
-def test_the_band_of_dead_units_ends_where_the_rule_begins() -> None:
-    empty = SimpleNamespace(scalars={"ngram_loss": Line(), "uniform_loss": Line()})
-    assert healthy_bands(empty, {})["dead_fraction"].high == DEAD  # type: ignore[arg-type]
+BANDS_OF_RULES = {
+    "grad_norm": rules.exploding_gradients,
+    "dead_fraction": rules.dead_units,
+    "update_ratio": rules.learning_rate_too_high,
+}
+EMPTY: Any = SimpleNamespace(scalars={"ngram_loss": Line(), "uniform_loss": Line()})
+
+
+@pytest.mark.parametrize("chart", BANDS_OF_RULES)
+def test_a_band_ends_where_its_rule_begins(chart: str) -> None:
+    ranges = healthy_ranges(Record(course()))
+    band = healthy_bands(EMPTY, {}, ranges)[chart]
+    assert (band.low, band.high) == ranges[chart]
+    assert number(band.high) in band.words.en
+    assert number(band.high) in band.words.es
+
+    def pushed(factor: float) -> Record:
+        rows = course()
+        for row in rows[-5:]:
+            if chart == "grad_norm":
+                row["grad_norm_max"] = factor * band.high
+            else:
+                row["inspect"][chart] = dict.fromkeys(row["inspect"][chart], factor * band.high)
+        return Record(rows)
+
+    assert BANDS_OF_RULES[chart](pushed(0.999)) is None
+    assert BANDS_OF_RULES[chart](pushed(1.001)) is not None
+
+
+def test_the_band_of_spectral_norms_says_which_start_is_called_too_small() -> None:
+    band = healthy_bands(EMPTY, {}, healthy_ranges(Record()))["spectral_norm"]
+    assert f"starts below {rules.FIRST_NORM}." in band.words.en
+
+
+def test_a_band_that_is_open_below_begins_at_the_lowest_value() -> None:
+    (shape,) = chart_with(band=Band(None, 3.0, UNIT), log=True).shapes
+    assert (shape.y0, shape.y1) == (1.0, 3.0)
+    (shape,) = chart_with(band=Band(None, 3.0, UNIT)).shapes
+    assert (shape.y0, shape.y1) == (0.0, 3.0)
 
 
 def test_a_page_shows_what_the_diagnosis_found_in_both_languages(

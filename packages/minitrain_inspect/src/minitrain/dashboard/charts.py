@@ -230,7 +230,7 @@ def figure_of(
     shapes: list[dict[str, Any]] = []
     labels: list[dict[str, Any]] = []
     if beside.band is not None:
-        shapes.append(band_mark(beside.band))
+        shapes.append(band_mark(beside.band, min(_positive(traces), default=beside.band.high) if log else 0.0))
     if floor is not None:
         shape, label = floor_marks(floor)
         shapes.append(shape)
@@ -247,9 +247,14 @@ def figure_of(
 
 def _log_ticks(traces: Sequence[Mapping[str, Any]]) -> int:
     """How many ticks to ask for, so that Plotly labels 1-2-5 or whole decades and never every digit, which overlap."""
-    values = [value for trace in traces for value in trace["y"] if value is not None and value > 0]
+    values = _positive(traces)
     decades = math.log10(max(values) / min(values)) if values else 0.0
     return 3 if decades < 1.5 else 4
+
+
+def _positive(traces: Sequence[Mapping[str, Any]]) -> list[float]:
+    """All values of the traces that a log axis has a place for."""
+    return [value for trace in traces for value in trace["y"] if value is not None and value > 0]
 
 
 def table_of_lines(observed: Mapping[str, Line], unobserved: Sequence[str] = ()) -> Table:

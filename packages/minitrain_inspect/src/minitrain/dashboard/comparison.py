@@ -75,7 +75,10 @@ def _page(folders: Sequence[Path], language: str) -> str:
     records = [read_record(folder) for folder in folders]
     series = [follower.reader.series() for follower in followers]
     overlaid = [Overlaid(name, each) for name, each in zip(names, series, strict=True)]
-    bands = [healthy_bands(each, record.config) for each, record in zip(series, records, strict=True)]
+    bands = [
+        healthy_bands(each, record.config, follower.ranges())
+        for each, record, follower in zip(series, records, followers, strict=True)
+    ]
     # A band that is not the same for all of them would be wrong for some.
     shared = {key: band for key, band in bands[0].items() if all(other.get(key) == band for other in bands)}
     panels = overlay_panels(overlaid, {key: Beside(shared.get(key)) for key in CHARTS})

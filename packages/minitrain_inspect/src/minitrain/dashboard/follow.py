@@ -11,8 +11,8 @@ from pathlib import Path
 
 from autograd_core.files import write_atomic
 
+from ..diagnosis import Range, all_rules, diagnose, findings, healthy_ranges
 from ..diagnosis import Record as Diagnosed
-from ..diagnosis import all_rules, diagnose, findings
 from ..log import read_further
 from .findings import Marked, number_findings
 from .page import render_page
@@ -87,9 +87,15 @@ class Follower:
         seen = diagnose(self._diagnosed, rules) if probed else findings(self.folder, rules=rules)
         return number_findings(seen, {rule.code: rule.panel for rule in rules})
 
+    def ranges(self) -> dict[str, Range]:
+        """Where the rules have nothing to say of this run, by chart."""
+        return healthy_ranges(self._diagnosed)
+
     def render(self, *, language: str = "en", live: str = "") -> str:
         """The HTML of the page as of the last `advance`; with `live`, its version, the one that a server sends."""
-        return render_page(self.reader.series(), read_record(self.folder), self.found(), language=language, live=live)
+        record = read_record(self.folder)
+        ranges = self.ranges()
+        return render_page(self.reader.series(), record, self.found(), ranges=ranges, language=language, live=live)
 
     def write(self, *, language: str = "en") -> Path:
         """Path of the page written into the folder, as of now.

@@ -1,63 +1,64 @@
 """The healthy bands of the charts: from where to where, and in words why.
 
-Reasons and measurements stand in the BLUEPRINT, section 8. A band guides the eye; it never makes a finding.
+Where a rule of the diagnosis has a limit, the band ends at that limit: what is shaded and what is judged cannot differ.
+Elsewhere a band is what healthy runs had, and says that no rule goes by it. Reasons and measurements stand in the
+BLUEPRINT, section 8.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..diagnosis import Range
 from .series import RunSeries
 from .text import Text
 
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """What is shaded in a chart, in the units of its y axis."""
+    """What is shaded in a chart, in the units of its y axis; `low` is None where that side is open."""
 
-    low: float
+    low: float | None
     high: float
     words: Text
 
 
-_SOURCED = {
-    "dead_fraction": Band(
-        0.0,
-        0.6,
-        Text(
-            "up to 0.6; half of the units dead harmed no run, and usual runs have none.",
-            "hasta 0.6; la mitad de las unidades muertas no dañó ninguna ejecución, y lo habitual es ninguna.",
-        ),
+_JUDGED = {
+    "grad_norm": Text(
+        "up to {high}, a hundred times what is usual in this run; beyond that the diagnosis speaks.",
+        "hasta {high}, cien veces lo habitual en esta ejecución; más allá habla el diagnóstico.",
     ),
-    "update_ratio": Band(
-        1e-4,
-        3e-2,
-        Text(
-            "0.0001 to 0.03: a thousandth is the rule of thumb, and healthy runs of small models reached 0.02.",
-            "de 0.0001 a 0.03: la regla práctica es una milésima, y ejecuciones sanas de modelos pequeños llegaron a "
-            "0.02.",
-        ),
+    "dead_fraction": Text(
+        "up to {high}; beyond that the diagnosis speaks. Usual runs have none.",
+        "hasta {high}; más allá habla el diagnóstico. Lo habitual es ninguna.",
+    ),
+    "update_ratio": Text(
+        "the median over the matrices reaches {low} at some time and stays below {high}, else the diagnosis speaks. "
+        "The rule of thumb is 0.001.",
+        "la mediana de las matrices alcanza {low} en algún momento y no pasa de {high}; si no, habla el diagnóstico. "
+        "La regla práctica es 0.001.",
     ),
 }
 
 # Of models that start from nothing: ranges seen in healthy runs, rounded outward.
-_MEASURED = {
-    "grad_norm": Band(0.1, 10.0, Text("0.1 to 10, as healthy runs had it.", "de 0.1 a 10, como en ejecuciones sanas.")),
-    "activation": Band(
-        0.01, 10.0, Text("0.01 to 10, as healthy runs had it.", "de 0.01 a 10, como en ejecuciones sanas.")
+_ACTIVATION = Band(
+    0.01,
+    10.0,
+    Text(
+        "0.01 to 10, as healthy runs had it; no rule goes by it.",
+        "de 0.01 a 10, como en ejecuciones sanas; ninguna regla lo juzga.",
     ),
-    "spectral_norm": Band(
-        0.0,
-        5.0,
-        Text(
-            "up to 5: Xavier's weights start at 2 at most, and healthy runs reached 4.5.",
-            "hasta 5: los pesos de Xavier empiezan en 2 como mucho, y las ejecuciones sanas llegaron a 4.5.",
-        ),
-    ),
-}
+)
+_HIGHEST_NORM = 5.0
+_SPECTRAL = Text(
+    "up to {high}, as healthy runs had it: Xavier's weights start at 2 at most. The diagnosis speaks where the median "
+    "over the matrices starts below {low}.",
+    "hasta {high}, como en ejecuciones sanas: los pesos de Xavier empiezan en 2 como mucho. El diagnóstico habla donde "
+    "la mediana de las matrices empieza por debajo de {low}.",
+)
 
 
-def healthy_bands(run: RunSeries, config: Mapping[str, Any]) -> dict[str, Band]:
+def healthy_bands(run: RunSeries, config: Mapping[str, Any], ranges: Mapping[str, Range]) -> dict[str, Band]:
     """Band of each chart that has one, by the chart's key.
 
     Parameters
@@ -66,11 +67,19 @@ def healthy_bands(run: RunSeries, config: Mapping[str, Any]) -> dict[str, Band]:
         Gives the loss its band: below the n-gram baseline, where one was measured.
     config : mapping
         Measured bands are left out where `model.from_gpt2` says that the weights had been trained before.
+    ranges : mapping
+        `diagnosis.healthy_ranges` of the run.
     """
-    bands = dict(_SOURCED)
+    bands: dict[str, Band] = {}
+    for key, words in _JUDGED.items():
+        low, high = ranges.get(key, (None, None))
+        if high is not None:
+            bands[key] = Band(low, high, words.fill(low=low or 0.0, high=high))
     model = config.get("model")
     if not (isinstance(model, Mapping) and model.get("from_gpt2")):
-        bands |= _MEASURED
+        least, _ = ranges["spectral_norm"]
+        bands["activation"] = _ACTIVATION
+        bands["spectral_norm"] = Band(0.0, _HIGHEST_NORM, _SPECTRAL.fill(low=least or 0.0, high=_HIGHEST_NORM))
     baseline, guess = run.scalars["ngram_loss"].last, run.scalars["uniform_loss"].last
     if baseline is not None:
         words = Text(

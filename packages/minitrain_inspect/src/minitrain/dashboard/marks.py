@@ -23,10 +23,14 @@ def floor_marks(floor: float) -> tuple[dict[str, Any], dict[str, Any]]:
     return shape, label | {"yanchor": "bottom", "showarrow": False, "font": {"size": 12}}
 
 
-def band_mark(band: Band) -> dict[str, Any]:
-    """The shaded rectangle of a band. Plotly draws axes so that shapes fit, so a band is in view wherever data lie."""
+def band_mark(band: Band, bottom: float) -> dict[str, Any]:
+    """The shaded rectangle of a band, from `bottom` where its lower side is open.
+
+    Plotly draws axes so that shapes fit, so a band is in view wherever data lie.
+    """
     shape = {"type": "rect", "name": "healthy", "layer": "below", "xref": "paper", "x0": 0, "x1": 1}
-    return shape | {"y0": band.low, "y1": band.high, "line": {"width": 0}, "fillcolor": LIGHT["healthy"]}
+    low = bottom if band.low is None else band.low
+    return shape | {"y0": low, "y1": band.high, "line": {"width": 0}, "fillcolor": LIGHT["healthy"]}
 
 
 def finding_marks(found: Sequence[Marked], until: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]], int]:

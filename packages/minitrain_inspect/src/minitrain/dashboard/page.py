@@ -1,7 +1,8 @@
 """The page of one run: its head, the seven panels, and everything that was set."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
+from ..diagnosis import Range
 from .chart import Beside
 from .document import document
 from .findings import CHARTS, Marked, verdict
@@ -19,6 +20,7 @@ def render_page(
     record: Record,
     found: Sequence[Marked] | None = None,
     *,
+    ranges: Mapping[str, Range],
     language: str = "en",
     live: str = "",
 ) -> str:
@@ -28,10 +30,12 @@ def render_page(
     ----------
     found : sequence of Marked, optional
         What the diagnosis found; None where it was not asked.
+    ranges : mapping
+        `diagnosis.healthy_ranges` of the run.
     live : str
         For a server: which version of the page this is.
     """
-    bands = healthy_bands(series, record.config)
+    bands = healthy_bands(series, record.config, ranges)
     beside = {
         key: Beside(bands.get(key), tuple(marked for marked in found or () if marked.chart == key)) for key in CHARTS
     }

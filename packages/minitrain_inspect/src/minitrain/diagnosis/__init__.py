@@ -5,18 +5,19 @@
 """
 
 from ..bilingual import Text
-from .finding import Finding
+from .finding import Finding, Range
 from .folder import all_rules, findings
 from .judgement import Rule, Sighting, diagnose, rule
 from .probes import future_leak
 from .record import Point, Record, Series
-from .rules import RULES
+from .rules import RULES, healthy_ranges
 from .watch import Watch
 
 __all__ = [
     "RULES",
     "Finding",
     "Point",
+    "Range",
     "Record",
     "Rule",
     "Series",
@@ -27,5 +28,6 @@ __all__ = [
     "diagnose",
     "findings",
     "future_leak",
+    "healthy_ranges",
     "rule",
 ]

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 _KEPT = 512
 """Points of a series at most. Even, so that half can be left out."""
 
-_WINDOW = 5
-"""Rows of the smoothed series: two bad ones in a row do not show."""
+_WINDOW, _SHORT_WINDOW = 5, 3
+"""Rows of the smoothed series: two bad ones in a row, or one, do not show."""
 
 _SCALARS = (
     *("train_loss", "val_loss", "ngram_loss", "uniform_loss"),
@@ -122,6 +122,8 @@ class Record:
         Median of the spectral norms over the matrices of a row that measured them.
     smooth_loss, smooth_update : Series
         Median of the last five `train_loss` and `typical_update`, from the fifth on.
+    sustained_update : Series
+        Median of the last three `typical_update`, from the third on: a peak that lasts, which five would wash out.
     non_finite : NonFinite or None
     """
 
@@ -137,8 +139,10 @@ class Record:
         self.typical_norm = Series()
         self.smooth_loss = Series()
         self.smooth_update = Series()
+        self.sustained_update = Series()
         self._losses: deque[float] = deque(maxlen=_WINDOW)
         self._updates: deque[float] = deque(maxlen=_WINDOW)
+        self._last_updates: deque[float] = deque(maxlen=_SHORT_WINDOW)
         self.non_finite: NonFinite | None = None
         for row in rows:
             self.add(row)
@@ -164,6 +168,7 @@ class Record:
         if ratios:
             self.typical_update.add(step, median(ratios))
             _smooth(self.smooth_update, self._updates, step, median(ratios))
+            _smooth(self.sustained_update, self._last_updates, step, median(ratios))
             self.largest_update.add(step, max(ratios))
         for key, kept in (("update_ratio", self.update_ratio), ("dead_fraction", self.dead_fraction)):
             for name, value in (inspect.get(key) or {}).items():
@@ -193,7 +198,7 @@ def _put(series: Series, step: int, value: float | None) -> None:
 
 def _smooth(series: Series, window: deque[float], step: int, value: float) -> None:
     window.append(value)
-    if len(window) == _WINDOW:
+    if len(window) == window.maxlen:
         series.add(step, median(window))
 
 

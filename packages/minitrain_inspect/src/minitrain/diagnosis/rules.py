@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from .finding import Severity
+from .finding import Range, Severity
 from .judgement import Check, Rule, Sighting
 from .record import Point, Record
 from .wording import TOO_SMALL, WORDING
@@ -29,8 +29,9 @@ FIRST_UPDATE = 0.7
 WARMED_UP = 0.6
 """A first rate below this share of the highest is a warm-up, be it of two steps."""
 
-TYPICAL_UPDATE_HIGH = 0.055
-"""Median |Δw| / |w| over matrices and five rows, at most. Healthy runs reach 0.03."""
+TYPICAL_UPDATE_HIGH = 0.045
+"""Median |Δw| / |w| over matrices and three rows, at most. Healthy runs reach 0.028; rates that cost a quarter of a nat
+and more have 0.047 to 0.09, those that cost less or nothing up to 0.043."""
 
 ONE_UPDATE_HIGH = 0.5
 """Median |Δw| / |w| over matrices in any one row, at most: half of every matrix rewritten at once. Healthy: 0.03, and
@@ -147,7 +148,7 @@ def broken_mask(record: Record) -> Sighting | None:
 
 def learning_rate_too_high(record: Record) -> Sighting | None:
     """Updates stay large beside the weights, or the loss turns up while they move much."""
-    for update, limit in ((record.smooth_update, TYPICAL_UPDATE_HIGH), (record.typical_update, ONE_UPDATE_HIGH)):
+    for update, limit in ((record.sustained_update, TYPICAL_UPDATE_HIGH), (record.typical_update, ONE_UPDATE_HIGH)):
         if update.highest is None or update.highest.value <= limit:
             continue
         at = next((point for point in update.points if point.value > limit), update.highest)
@@ -253,16 +254,20 @@ def diverged(record: Record) -> Sighting | None:
 
 def exploding_gradients(record: Record) -> Sighting | None:
     """One gradient was a hundred times the usual."""
-    norms, greatest = record.scalars["grad_norm"], record.scalars["grad_norm_max"].highest
-    usual = norms.recent(1.0, ROWS)
-    if usual is None or norms.first is None or greatest is None:
-        return None
-    limit = EXPLODING * max(usual, norms.first.value)
-    if greatest.value <= limit:
+    usual, limit = record.scalars["grad_norm"].recent(1.0, ROWS), _gradient_limit(record)
+    greatest = record.scalars["grad_norm_max"].highest
+    if usual is None or limit is None or greatest is None or greatest.value <= limit:
         return None
     return Sighting(
         "grad_norm", greatest.step, {"grad_norm_max": greatest.value, "usual": usual}, {"grad_norm_max": (None, limit)}
     )
+
+
+def _gradient_limit(record: Record) -> float | None:
+    """The largest gradient norm that is none too large; None as long as nobody knows what is usual."""
+    norms = record.scalars["grad_norm"]
+    usual = norms.recent(1.0, ROWS)
+    return None if usual is None or norms.first is None else EXPLODING * max(usual, norms.first.value)
 
 
 def vanishing_gradients(record: Record) -> Sighting | None:
@@ -315,6 +320,23 @@ def non_finite(record: Record) -> Sighting | None:
     if loss is not None:
         evidence["last_train_loss"] = loss
     return Sighting(seen.where, seen.step, evidence, {"nan": (0, 0), "inf": (0, 0)})
+
+
+def healthy_ranges(record: Record) -> dict[str, Range]:
+    """Where the rules have nothing to say, by the chart that shows it: what a page shades.
+
+    Of `update_ratio` the median over the matrices counts, and for the lower end its highest row; `spectral_norm` is
+    the same median in the first row. A chart is missing where no rule has a limit, or not yet one.
+    """
+    ranges: dict[str, Range] = {
+        "spectral_norm": (FIRST_NORM, None),
+        "dead_fraction": (0.0, DEAD),
+        "update_ratio": (TYPICAL_UPDATE_LOW, TYPICAL_UPDATE_HIGH),
+    }
+    limit = _gradient_limit(record)
+    if limit is not None:
+        ranges["grad_norm"] = (None, limit)
+    return ranges
 
 
 def _ours(code: str, check: Check, severity: Severity, panel: str, *explains: str) -> Rule:
