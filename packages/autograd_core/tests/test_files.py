@@ -62,9 +62,13 @@ def test_text_that_utf_8_cannot_hold_touches_nothing(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-def test_a_missing_folder_is_an_os_error(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        write_atomic(tmp_path / "absent" / "file", b"")
+def test_an_os_error_names_the_target_and_not_the_temporary_file(tmp_path):
+    (tmp_path / "folder").mkdir()
+    for name, kind in (("absent/file", FileNotFoundError), ("folder", OSError)):
+        with pytest.raises(kind) as caught:
+            write_atomic(tmp_path / name, b"")
+        assert caught.value.filename == str(tmp_path / name)
+        assert ".tmp" not in str(caught.value)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX permissions")

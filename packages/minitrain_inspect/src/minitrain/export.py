@@ -11,7 +11,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -60,12 +60,13 @@ def write_csv(run: str | os.PathLike[str], target: str | os.PathLike[str]) -> Pa
     columns = list(dict.fromkeys(key for row in read_log(log) for key, _ in _cells(row)))
     temporary = path.parent / f".{secrets.token_hex(8)}.tmp"
     try:
-        with temporary.open("x", encoding="utf-8", errors="backslashreplace", newline="") as file:
-            writer = csv.DictWriter(file, columns, restval="", lineterminator="\n")
-            writer.writeheader()
-            for row in read_log(log):
-                writer.writerow(dict(_cells(row)))
-        os.replace(temporary, path)
+        with _naming(path, temporary):
+            with temporary.open("x", encoding="utf-8", errors="backslashreplace", newline="") as file:
+                writer = csv.DictWriter(file, columns, restval="", lineterminator="\n")
+                writer.writeheader()
+                for row in read_log(log):
+                    writer.writerow(dict(_cells(row)))
+            os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
     return path
@@ -107,22 +108,34 @@ def write_tensorboard(run: str | os.PathLike[str], target: str | os.PathLike[str
     began = _began(Path(run))
     folder.parent.mkdir(parents=True, exist_ok=True)
     temporary = folder.parent / f".{secrets.token_hex(8)}.tmp"
-    temporary.mkdir()
     try:
-        with closing(EventsWriter(str(temporary / "events"))) as writer:
-            for row in read_log(log):
-                values = [Summary.Value(tag=tag, simple_value=value) for tag, value in _numbers(row)]
-                wall_time = began + float(row.get("elapsed_seconds") or 0.0)
-                writer.write_event(Event(wall_time=wall_time, step=row["step"], summary=Summary(value=values)))
-        # The library names the file after the host and the hour of the export.
-        (written,) = temporary.iterdir()
-        written.rename(temporary / f"events.out.tfevents.{int(began)}.minitrain")
-        if folder.exists():
-            folder.rmdir()  # empty; some systems do not rename onto one
-        os.replace(temporary, folder)
+        with _naming(folder, temporary):
+            temporary.mkdir()
+            with closing(EventsWriter(str(temporary / "events"))) as writer:
+                for row in read_log(log):
+                    values = [Summary.Value(tag=tag, simple_value=value) for tag, value in _numbers(row)]
+                    wall_time = began + float(row.get("elapsed_seconds") or 0.0)
+                    writer.write_event(Event(wall_time=wall_time, step=row["step"], summary=Summary(value=values)))
+            # The library names the file after the host and the hour of the export.
+            (written,) = temporary.iterdir()
+            written.rename(temporary / f"events.out.tfevents.{int(began)}.minitrain")
+            if folder.exists():
+                folder.rmdir()  # empty; some systems do not rename onto one
+            os.replace(temporary, folder)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return folder
+
+
+@contextmanager
+def _naming(target: Path, temporary: Path) -> Iterator[None]:
+    """Say of an OSError about `temporary` that it is about `target`: the other name tells nobody anything."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None or not Path(error.filename).is_relative_to(temporary):
+            raise
+        raise OSError(error.errno, error.strerror, os.fspath(target)) from error
 
 
 def _log_of(run: str | os.PathLike[str]) -> Path:
@@ -176,5 +189,5 @@ def _began(run: Path) -> float:
     try:
         manifest = json.loads((run / "manifest.json").read_text("utf-8"))
         return datetime.fromisoformat(manifest["created_time"]).timestamp()
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return 0.0
