@@ -17,7 +17,8 @@ from pathlib import Path
 from autograd_core.files import write_atomic
 from minitrain.config import load_config
 from minitrain.manifest import build_manifest, write_manifest
-from minitrain.run import check_out, execute, prepare
+from minitrain.run import execute, prepare
+from minitrain.run_folder import check_out
 from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 

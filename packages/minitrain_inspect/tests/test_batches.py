@@ -14,6 +14,7 @@ from minitrain.batches import (
     IGNORED,
     Batch,
     PaddedBatches,
+    SameBatches,
     TokenSequence,
     WindowBatches,
     evaluation_batches,
@@ -210,7 +211,7 @@ def test_the_global_random_state_is_neither_read_nor_moved():
         ({"batch_size": 2}, "got batch_size 2 where this iterator has 4"),
         ({"examples": 12}, "got examples 12 where this iterator has 11"),
         ({"taken": -4}, "taken must be 0 or more; got -4"),
-        ({"extra": 1}, r"must have the keys .*; got \['batch_size', 'examples', 'extra', 'seed', 'taken'\]"),
+        ({"extra": 1}, r"must have the keys .*; got \['batch_size', 'examples', 'extra', 'seed', 'sha256', 'taken'\]"),
     ],
 )
 def test_a_position_of_other_data_is_refused_and_changes_nothing(change, message):
@@ -283,6 +284,36 @@ def test_windows_of_another_text_are_not_resumed():
         WindowBatches(np.arange(212), 7, 3, seed=5).load_state_dict(state)
     with pytest.raises(ValueError, match="must have the keys"):
         PaddedBatches(sequences(), 3, seed=5).load_state_dict(state)
+
+
+def test_a_text_of_equal_length_is_another_text():
+    ids = np.arange(211)
+    state = WindowBatches(ids, 7, 3, seed=5).state_dict()
+    WindowBatches(ids.astype(np.int32), 7, 3, seed=5).load_state_dict(state)  # what is stored how does not matter
+    ids[200] = 3
+    with pytest.raises(ValueError, match=r"must be those of the run; got sha256 \w+ where this iterator has \w+\."):
+        WindowBatches(ids, 7, 3, seed=5).load_state_dict(state)
+
+
+@pytest.mark.parametrize(
+    "change", [{"ids": np.array([10, 4, 7])}, {"loss_start": 2}, {"label": "go"}], ids=lambda change: next(iter(change))
+)
+def test_examples_that_differ_in_one_place_are_other_examples(change):
+    parts = {"ids": np.array([10, 4, 5]), "loss_start": 1, "label": "be"}
+    one, other = (
+        PaddedBatches([*sequences(3), TokenSequence(**each)], 2, seed=5) for each in (parts, {**parts, **change})
+    )
+    with pytest.raises(ValueError, match="got sha256"):
+        other.load_state_dict(one.state_dict())
+
+
+def test_validation_batches_must_be_the_same():
+    batches = evaluation_windows(np.arange(23), 5, 2)
+    state = json.loads(json.dumps(SameBatches(batches).state_dict()))
+    SameBatches(evaluation_windows(np.arange(23), 5, 2)).load_state_dict(state)
+    for others in (evaluation_windows(np.arange(23) % 22, 5, 2), batches[:-1], evaluation_windows(np.arange(23), 5, 1)):
+        with pytest.raises(ValueError, match="got validation_sha256"):
+            SameBatches(others).load_state_dict(state)
 
 
 def test_a_text_in_two_dimensions_is_refused():

@@ -247,10 +247,10 @@ def test_text_that_is_no_checkpoint_is_refused(checkpoint: Path) -> None:
 def test_a_file_of_another_version_is_refused(checkpoint: Path) -> None:
     with safe_open(checkpoint, "numpy") as file:
         header, arrays = file.metadata(), {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-    checkpoint.write_bytes(save(arrays, {**header, "schema": "2"}))
-    assert refusal(checkpoint, Run(1)) == "have schema 1; got 2. Resume with the version that wrote it."
+    checkpoint.write_bytes(save(arrays, {**header, "schema": "1"}))
+    assert refusal(checkpoint, Run(1)) == "have schema 2; got 1. Resume with the version that wrote it."
     checkpoint.write_bytes(save(arrays))  # somebody's weights
-    assert refusal(checkpoint, Run(1)) == "have schema 1; got None. Resume with the version that wrote it."
+    assert refusal(checkpoint, Run(1)) == "have schema 2; got None. Resume with the version that wrote it."
 
 
 RESUME = "Resume with the configuration and the version that wrote it."
@@ -276,8 +276,8 @@ RESUME = "Resume with the configuration and the version that wrote it."
         ),
         (
             {"data_seed": 8},
-            "a data position must come from the same data; got seed 7 where this iterator has 8. "
-            "Resume with the configuration and the data of the run.",
+            "the data must be those of the run; got seed 7 where this iterator has 8. "
+            "Resume with its configuration and its data, a text file as it was then, or begin a new run.",
         ),
     ],
 )

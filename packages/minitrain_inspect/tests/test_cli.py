@@ -1,7 +1,6 @@
 """The command: what it refuses in one line, what it prints, and how runs end that a signal or a kill cuts off.
 
-Where a process has to die, a real one does: `DRIVER` starts the command with a trap at an exact place, so that nothing
-depends on how fast the machine is.
+Where a process has to die, a real one does, with a trap at an exact place (`command_line.py`).
 """
 
 import contextlib
@@ -13,6 +12,7 @@ import signal
 import subprocess
 import sys
 import threading
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields
@@ -21,7 +21,7 @@ from typing import Any
 
 import click
 import pytest
-from click.testing import CliRunner, Result
+from command_line import minitrain, minitrain_with_trap, posix, refusal
 from minitrain import cli, run
 from minitrain.config import RunConfig, load_config
 from minitrain.log import read_log
@@ -38,26 +38,6 @@ from tiny_run import (
     tree,
     write_text,
 )
-
-posix = pytest.mark.skipif(os.name != "posix", reason="signals are as POSIX has them")
-
-
-def minitrain(*arguments: str | Path) -> Result:
-    result = CliRunner().invoke(cli.main, [str(argument) for argument in arguments])
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result
-
-
-def refusal(*arguments: str | Path, below: Path) -> str:
-    """The one line with which the command refuses; nothing below `below` may have changed."""
-    before = tree(below)
-    result = minitrain(*arguments)
-    assert tree(below) == before
-    assert (result.exit_code, result.stdout) == (2, "")
-    (line,) = result.stderr.splitlines()
-    assert line.startswith("minitrain: ")
-    return line.removeprefix("minitrain: ")
 
 
 @pytest.fixture
@@ -150,6 +130,16 @@ def test_a_run_that_meets_a_number_that_is_not_finite_ends_with_status_3(here: P
     assert re.fullmatch(r"minitrain: step \d: the first NaN or infinity was seen in \S+ at step \d", reason)
     assert result.stdout.splitlines() == [f"dashboard: {(here / 'run/dashboard.html').as_uri()}"]
     assert results_of(here / "run")["stopped"] == reason.removeprefix("minitrain: ")
+
+
+@pytest.mark.parametrize(("gain", "status"), [("1e6", 0), ("1e300", 3)])
+def test_weights_that_are_far_too_large_bring_no_warning(here: Path, gain: str, status: int) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        result = minitrain("train", "--out", "run", *options(f"model.init_gain={gain}", "train.steps=1"))
+        assert result.exit_code == status
+        assert minitrain("diagnose", "run").exit_code == 1
+        assert minitrain("sample", "run", "--prompt", "es:yo / en:").exit_code in (0, 2)
 
 
 def test_threads_are_asked_for_recorded_and_kept_when_resuming(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -285,7 +275,7 @@ def test_a_folder_that_may_not_be_written_is_one_line_before_the_data_are_read(
 
 def test_what_else_the_system_refuses_is_named_without_an_error_number(here: Path) -> None:
     said = refusal("worksheet", "--html", "missing/block.html", below=here)
-    assert re.fullmatch(r"'missing/\S+' cannot be read or written: No such file or directory\.", said)
+    assert said == "'missing/block.html' cannot be read or written: No such file or directory."
 
 
 def test_the_output_folder_is_looked_at_before_the_data_are_read(here: Path) -> None:
@@ -300,6 +290,30 @@ def test_a_message_of_several_lines_becomes_one(here: Path, monkeypatch: pytest.
 
     monkeypatch.setattr(cli, "prepare", prepare)
     assert refusal("train", "--out", "run", *options(), below=here) == "the rule; what came"
+
+
+def test_too_little_memory_is_one_line(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def prepare(config: object) -> None:
+        raise MemoryError("Unable to allocate 7 TiB")
+
+    monkeypatch.setattr(cli, "prepare", prepare)
+    assert refusal("train", "--out", "run", *options(), below=here) == (
+        "there is not enough memory for these sizes; make model.* or the batch smaller."
+    )
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("worksheet", "--html"), ("compare", "{run}", "{run}", "--out"), ("export", "{run}", "--csv")],
+    ids=lambda command: command[0],
+)
+@pytest.mark.parametrize("target", ["missing/page", "folder"])
+def test_a_file_that_cannot_be_written_is_named_as_it_was_given(
+    here: Path, finished: Path, command: tuple[str, ...], target: str
+) -> None:
+    (here / "folder").mkdir()
+    said = refusal(*(part.format(run=finished) for part in command), target, below=here)
+    assert re.fullmatch(rf"'{target}' cannot be read or written: \w[\w ]+\.", said)
 
 
 @pytest.mark.parametrize("name", ["missing", "file", "empty"])
@@ -334,6 +348,21 @@ def test_a_run_is_resumed_as_it_was_configured(here: Path, finished: Path, more:
             "model.safetensors is not a whole",
         ),
         ("checkpoint/tokenizer.json", "{", ("sample", "run", "--prompt", "es:"), "tokenizer.json: a tokenizer must be"),
+        (
+            "checkpoint/tokenizer.json",
+            '{"kind": []}',
+            ("sample", "run", "--prompt", "es:"),
+            "tokenizer must have the keys",
+        ),
+        (
+            "checkpoint/tokenizer.json",
+            "[" * 99_999,
+            ("sample", "run", "--prompt", "es:"),
+            "json: a tokenizer must be JSON",
+        ),
+        ("checkpoint/tokenizer.json", "{", ("train", "--resume", "run"), "Delete the file: it is then written anew"),
+        ("inspector.log.jsonl", "[" * 99_999 + "\n{}\n", ("diagnose", "run"), "line 1: a log holds one JSON object"),
+        ("inspector.log.jsonl", "", ("train", "--resume", "run"), "the rows after step 0 up to that one are missing"),
         ("inspector.log.jsonl", "no\nrow\n", ("dashboard", "run"), "inspector.log.jsonl, line 1: a log holds one JSON"),
         ("inspector.log.jsonl", "no\nrow\n", ("train", "--resume", "run"), "inspector.log.jsonl, line 1: a log holds"),
     ],
@@ -484,56 +513,6 @@ INTERRUPTED = (
     "minitrain: interrupted; continue with: minitrain train --resume run (with hatch: hatch run minitrain ...)"
 )
 
-DRIVER = """
-import os, signal, sys
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may start its background jobs without
-import minitrain.run as run
-from minitrain.cli import main
-
-def strike(number):
-    os.kill(os.getpid(), number)
-
-def at_step(number, wanted):
-    train = run.train
-    def trapped(*args, on_step=None, **kwargs):
-        def trap(step, loss):
-            if step == wanted:
-                strike(number)
-        return train(*args, on_step=trap, **kwargs)
-    run.train = trapped
-
-def at_call(number, name, wanted):
-    function, calls = getattr(run, name), []
-    def trapped(*args, **kwargs):
-        calls.append(name)
-        if len(calls) == wanted:
-            strike(number)
-        return function(*args, **kwargs)
-    setattr(run, name, trapped)
-
-def at_replace(number, ending, wanted):
-    replace, calls = os.replace, []
-    def trapped(source, target):
-        calls.extend([1] if str(target).endswith(ending) else [])
-        if len(calls) == wanted:
-            strike(number)
-        return replace(source, target)
-    os.replace = trapped
-
-exec(sys.argv.pop(1))
-main()
-"""
-
-
-def minitrain_with_trap(trap: str, *arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", DRIVER, trap, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={**os.environ, **environment},
-    )
-
 
 def test_the_command_trains_as_the_library_does(here: Path, finished: Path) -> None:
     with cli.threadpool_limits(1):
@@ -638,8 +617,44 @@ def test_a_signal_before_the_first_row_leaves_a_page_too(here: Path, finished: P
 def test_a_signal_before_training_leaves_nothing(here: Path, name: str, status: int) -> None:
     trap = f"import minitrain.cli as cli; run.prepare = cli.prepare = lambda config: strike(signal.{name})"
     done = minitrain_with_trap(trap, "train", "--out", "run", *options())
-    assert (done.returncode, done.stdout, done.stderr) == (status, "", "")
+    assert (done.returncode, done.stdout, done.stderr) == (status, "", "minitrain: interrupted\n")
     assert tree(here) == {}
+
+
+COMMANDS = {
+    "sample": ("load_run", "sample", "run", "--prompt", "es:"),
+    "worksheet": ("load_run", "worksheet", "run", "--prompt", "es:"),
+    "dashboard": ("write_dashboard", "dashboard", "run"),
+    "diagnose": ("findings", "diagnose", "run"),
+    "compare": ("write_comparison", "compare", "run", "run"),
+    "export": ("write_csv", "export", "run", "--csv", "log.csv"),
+}
+
+
+@posix
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_ends_at_ctrl_c_with_one_line_and_status_130(here: Path, finished: Path, name: str) -> None:
+    assert COMMANDS.keys() == cli.main.commands.keys() - {"train"}
+    shutil.copytree(finished, here / "run")
+    function, *arguments = COMMANDS[name]
+    trap = f"import minitrain.cli as cli; cli.{function} = lambda *args, **kwargs: strike(signal.SIGINT)"
+    done = minitrain_with_trap(trap, *arguments)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "minitrain: interrupted\n")
+
+
+@posix
+def test_ctrl_c_while_the_command_is_imported_ends_it_the_same_way() -> None:
+    code = (
+        "import os, signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "class Trap:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'minitrain.run': os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Trap())\n"
+        "from minitrain.__main__ import command\n"
+        "command()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "minitrain: interrupted\n")
 
 
 def test_the_handler_of_sigterm_is_put_back(here: Path) -> None:

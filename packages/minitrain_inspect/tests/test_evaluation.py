@@ -22,12 +22,14 @@ class Parrot:
         self.answers = answers
         self.config = MiniGPTConfig(context_len=context_len)
         self.calls: list[np.ndarray] = []
+        self.asked: list[int] = []
 
     def generate(self, ids: np.ndarray, new: int, *, temperature: float) -> np.ndarray:
         assert temperature == 0.0
         assert ids.shape[1] + new <= self.config.context_len
         assert (ids[:, 0] == BOS_ID).all()
         self.calls.append(ids)
+        self.asked.append(new)
         rows = [(self.answers[TOKENIZER.decode(row)] + [EOS_ID] * new)[:new] for row in ids]
         return np.concatenate([ids, np.array(rows, dtype=np.int64).reshape(len(ids), new)], axis=1)
 
@@ -71,6 +73,26 @@ def test_a_completion_without_an_end_stops_at_the_end_of_the_context() -> None:
     # <bos> and the prompt take their room.
     assert complete_with(parrot, ["abcd", "abcdabcdab", "ba"]) == ["e" * 6, "", "ab"]
     assert complete_with(parrot, []) == []
+
+
+def test_nothing_is_generated_past_the_longest_line() -> None:
+    parrot = Parrot({"ab": ids("e" * 2000), "abcdab": ids("cc")}, context_len=2048)
+    assert complete(parrot, TOKENIZER, ["ab", "abcdab"], longest=9) == ["e" * 6, "cc"]  # type: ignore[arg-type]
+    assert parrot.asked == [6, 2]
+
+
+def test_held_out_lines_cost_as_much_in_a_long_context_as_in_a_short_one() -> None:
+    corpus = verb_corpus()
+
+    class Endless(Parrot):
+        def generate(self, ids: np.ndarray, new: int, *, temperature: float) -> np.ndarray:
+            self.asked.append(ids.shape[1] + new)
+            return np.concatenate([ids, np.full((len(ids), new), 5)], axis=1)
+
+    model: Any = Endless({}, context_len=4096)
+    completions(model, corpus)
+    # A line that fills this much without its end is longer than any of the corpus, so it cannot be an answer.
+    assert set(model.asked) == {corpus.longest}
 
 
 def test_a_real_model_completes_greedily_and_alone_as_in_a_batch() -> None:
@@ -123,7 +145,7 @@ def test_only_lines_from_spanish_are_asked() -> None:
             return np.concatenate([ids, np.full((len(ids), new), EOS_ID)], axis=1)
 
     model: Any = Silent({}, context_len=64)
-    done = completions(model, corpus.tokenizer, corpus.validation)
+    done = completions(model, corpus)
     expected = [example for example in corpus.validation if example.direction == "es-en"]
     assert [each.example for each in done] == expected
     assert sorted(asked) == sorted(example.prompt for example in expected)

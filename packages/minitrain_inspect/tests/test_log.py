@@ -1,6 +1,7 @@
 """The log: strict JSON, fixed order, one flushed line a row; the reader forgives a torn last line and nothing else."""
 
 import json
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 import pytest
-from minitrain.log import SCHEMA, SCHEMA_VERSION, LogWriter, read_log
+from minitrain.log import SCHEMA, SCHEMA_VERSION, LogWriter, read_log, read_until
 
 BLUEPRINT = Path(__file__).parents[1] / "BLUEPRINT.md"
 LOG = "inspector.log.jsonl"
@@ -272,6 +273,13 @@ def test_a_resumed_log_is_byte_equal_to_one_that_never_stopped(tmp_path: Path) -
         ({"train_loss": 10**400}, "line 2: `train_loss` is a number or null; got '1000"),
         ({"elapsed_seconds": []}, "line 2: `elapsed_seconds` is a number or null"),
         ({"inspect": 3}, "line 2: `inspect` is an object or null; got '3'"),
+        ({"train_loss": float("inf")}, "line 2: `train_loss` is a number or null; got 'inf'"),
+        ({"non_finite": "nan"}, "line 2: `non_finite` is an object of"),
+        ({"non_finite": {"train_loss": []}}, "line 2: `non_finite` is an object of"),
+        ({"non_finite_place": 3}, "line 2: `non_finite_place` is text or null"),
+        ({"inspect": {"modules": {"a": {"mean": "b"}}}}, r"line 2: `inspect\.modules` is an object of the schema"),
+        ({"inspect": {"gradients": {"a": {"l2": {}}}}}, r"line 2: `inspect\.gradients` is an object of the schema"),
+        ({"inspect": {"gradients": []}}, r"line 2: `inspect\.gradients` is an object of the schema"),
         ({"inspect": {"modules": {"a": 1.0}}}, r"line 2: `inspect\.modules` is an object of the schema"),
         ({"inspect": {"update_ratio": {"a": "b"}}}, r"line 2: `inspect\.update_ratio` is an object of the schema"),
         ({"step": True}, "line 2: a row has an integer `step`; got True"),
@@ -283,6 +291,36 @@ def test_a_resumed_log_is_byte_equal_to_one_that_never_stopped(tmp_path: Path) -
 def test_a_row_that_the_schema_does_not_allow_is_refused_by_line_and_key(tmp_path, edit, message):
     path = tmp_path / "log.jsonl"
     rows = [{"schema": 1, "step": 1}, {"schema": 1, "step": 2, **edit}]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    # 1e400 is how JSON can say infinity.
+    path.write_text("".join(json.dumps(row).replace("Infinity", "1e400") + "\n" for row in rows), "utf-8")
     with pytest.raises(ValueError, match=message):
         list(read_log(path))
+
+
+def test_a_line_nested_deeper_than_the_reader_goes_is_a_line_that_cannot_be_read(tmp_path):
+    path = tmp_path / "log.jsonl"
+    path.write_text("[" * 100_000 + "\n" + '{"schema":1,"step":1}\n', "utf-8")
+    with pytest.raises(ValueError, match="line 1: a log holds one JSON object a line"):
+        list(read_log(path))
+
+
+def test_a_resumed_run_reads_the_rows_up_to_its_checkpoint(tmp_path):
+    write_rows(tmp_path / LOG, [2, 3, 5, 7])
+    assert [row["step"] for row in read_until(tmp_path / LOG, 5)] == [2, 3, 5]
+    assert list(read_until(tmp_path / LOG, 0)) == list(read_until(tmp_path / "missing", 0)) == []
+
+
+@pytest.mark.parametrize(("steps", "last"), [([2, 3], 3), ([2, 3, 7], 3), ([7], 0), ([], 0)])
+def test_rows_missing_before_a_checkpoint_are_named(tmp_path, steps, last):
+    write_rows(tmp_path / LOG, steps)
+    with pytest.raises(ValueError, match=f"checkpoint, which is of step 5; the rows after step {last} up to that one"):
+        list(read_until(tmp_path / LOG, 5))
+
+
+def test_rows_are_on_the_disk_after_sync(tmp_path, monkeypatch):
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(os.fstat(descriptor).st_size))
+    with LogWriter(tmp_path / LOG) as log:
+        log.write({"step": 1})
+        log.sync()
+    assert synced == [(tmp_path / LOG).stat().st_size]

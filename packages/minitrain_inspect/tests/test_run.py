@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,12 @@ import pytest
 from autograd_core.optim import WarmupCosine
 from minimodel.transformer import MiniGPT
 from minitrain import inspect
+from minitrain import run as run_module
 from minitrain.config import load_config
-from minitrain.log import read_log
+from minitrain.log import LogWriter, read_log
 from minitrain.loop import TrainResult
-from minitrain.run import Prepared, check_out, execute, load_run, prepare, recorded_threads
+from minitrain.run import Prepared, execute, load_run, prepare, recorded_threads
+from minitrain.run_folder import check_out
 from tiny_run import (
     FILES,
     ROWS,
@@ -360,7 +363,81 @@ def test_a_run_of_another_configuration_is_not_continued(tmp_path: Path, finishe
         assert tree(out) == before
 
 
+@pytest.mark.parametrize("place", [30, 390], ids=["training", "validation"])
+def test_a_text_that_changed_at_equal_length_is_not_gone_on_with(tmp_path: Path, place: int) -> None:
+    text = write_text(tmp_path / "book.txt")
+    settings = (f"data.source={text}", "model.context_len=13")
+    with pytest.raises(Killed):
+        run(tmp_path / "run", *settings, on_step=killed_at(6))
+    content = text.read_text("utf-8")
+    others = [character for character in "abcd" if character != content[place]]
+    text.write_text(content[:place] + others[0] + content[place + 1 :], "utf-8")
+    before = tree(tmp_path)
+    with pytest.raises(ValueError, match=r"data must be those of the run; got .*sha256 \w+ where .* as it was then"):
+        run(tmp_path / "run", *settings, resume=True)
+    assert tree(tmp_path) == before
+
+
+def test_a_text_of_other_characters_is_not_gone_on_with(tmp_path: Path) -> None:
+    text = write_text(tmp_path / "book.txt")
+    settings = (f"data.source={text}", "model.context_len=13")
+    with pytest.raises(Killed):
+        run(tmp_path / "run", *settings, on_step=killed_at(3))  # before there is a checkpoint
+    # Every id stays what it was.
+    text.write_text(text.read_text("utf-8").replace("d", "e"), "utf-8")
+    before = tree(tmp_path)
+    with pytest.raises(ValueError, match=r"tokenizer\.json: a run must be resumed with .* the characters of '.*book"):
+        run(tmp_path / "run", *settings, resume=True)
+    assert tree(tmp_path) == before
+
+
+def test_a_damaged_tokenizer_is_refused_and_a_missing_one_written_anew(tmp_path: Path, finished: Path) -> None:
+    shutil.copytree(finished, tmp_path / "run")
+    tokenizer = tmp_path / "run" / "checkpoint" / "tokenizer.json"
+    tokenizer.write_text("{", "utf-8")
+    before = tree(tmp_path)
+    with pytest.raises(ValueError, match=r"tokenizer\.json: .* Delete the file: it is then written anew from"):
+        run(tmp_path / "run", resume=True)
+    assert tree(tmp_path) == before
+    tokenizer.unlink()
+    run(tmp_path / "run", resume=True)
+    assert tokenizer.read_bytes() == (finished / "checkpoint" / "tokenizer.json").read_bytes()
+
+
+@pytest.mark.parametrize(("kept", "last"), [(5, 6), (1, 1), (0, 0), (None, 0)])
+def test_a_log_that_lost_rows_is_not_gone_on_with(tmp_path: Path, finished: Path, kept: int | None, last: int) -> None:
+    shutil.copytree(finished, tmp_path / "run")
+    log = tmp_path / "run" / "inspector.log.jsonl"
+    if kept is None:
+        log.unlink()
+    else:
+        log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:kept]))
+    before = tree(tmp_path)
+    with pytest.raises(ValueError, match=rf"of step 11; the rows after step {last} up to that one are missing"):
+        run(tmp_path / "run", resume=True)
+    assert tree(tmp_path) == before
+    # What the message offers.
+    (tmp_path / "run" / "checkpoint" / "state.safetensors").unlink()
+    run(tmp_path / "run", resume=True)
+    assert_equal_runs(tmp_path / "run", finished)
+
+
+def test_the_rows_are_on_the_disk_before_their_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    sync, save = LogWriter.sync, run_module.save_checkpoint
+    monkeypatch.setattr(LogWriter, "sync", lambda self: (done.append("log"), sync(self)))
+    monkeypatch.setattr(run_module, "save_checkpoint", lambda *args: (done.append("state"), save(*args)))
+    run(tmp_path / "run")
+    assert done == ["log", "state"] * 3
+
+
 # --------------------------------------------------------------------------- numbers that are not finite
+
+
+def test_what_a_model_of_far_too_large_weights_writes_brings_no_warning(tmp_path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert run(tmp_path / "run", "model.init_gain=1e6", "train.steps=1").outcome == "finished"
 
 
 def test_a_run_that_meets_a_number_that_is_not_finite_leaves_a_whole_folder(tmp_path: Path) -> None:
@@ -420,6 +497,17 @@ def test_the_output_folder_must_be_new_or_empty(tmp_path: Path) -> None:
     assert tree(tmp_path) == before
 
 
+@pytest.mark.parametrize("source", ["verbs", "text"])
+@pytest.mark.parametrize("size", [10**11, 10**18, 10**30])
+def test_a_batch_that_no_memory_holds_is_refused_before_anything_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, size: int
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_text(tmp_path / "text")
+    with pytest.raises(ValueError, match=f"^train.batch_size: a step must fit into memory; {size} examples need "):
+        prepared(f"data.source={source}", f"train.batch_size={size}", "data.val_fraction=0.3")
+
+
 @pytest.mark.parametrize("missing", ["config.toml", "checkpoint/model.safetensors", "", "everything"])
 def test_only_a_run_folder_can_be_loaded(tmp_path: Path, finished: Path, missing: str) -> None:
     out = tmp_path / "run"
@@ -434,7 +522,16 @@ def test_only_a_run_folder_can_be_loaded(tmp_path: Path, finished: Path, missing
         load_run(out)
 
 
-@pytest.mark.parametrize("content", [None, "", "[]", "{}", '{"blas": 3}', '{"blas": {"threads_asked": "two"}}', "\xff"])
+DAMAGED_MANIFESTS = [
+    *(None, "", "[]", "{}", '{"blas": 3}', "\xff"),
+    *(f'{{"blas": {{"threads_asked": {threads}}}}}' for threads in ('"two"', "true", "0", f"{10**20}", "1e400", "NaN")),
+    "[" * 100_000,
+]
+
+
+@pytest.mark.parametrize(
+    "content", [None, "", "[]", "{}", '{"blas": 3}', '{"blas": {"threads_asked": "two"}}', "\xff", *DAMAGED_MANIFESTS]
+)
 def test_a_manifest_that_does_not_tell_the_threads_is_no_error(tmp_path: Path, content: str | None) -> None:
     if content is not None:
         (tmp_path / "manifest.json").write_text(content, encoding="latin-1")

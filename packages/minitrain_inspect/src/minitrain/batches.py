@@ -7,9 +7,12 @@ Read `Batch` first: it is all that the loop knows about data. `PaddedBatches` se
 
 from __future__ import annotations
 
+import hashlib
 import operator
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +21,7 @@ __all__ = [
     "IGNORED",
     "Batch",
     "PaddedBatches",
+    "SameBatches",
     "TokenSequence",
     "WindowBatches",
     "evaluation_batches",
@@ -206,22 +210,28 @@ class PaddedBatches:
             self._shuffled_epoch = epoch
         return int(self._order[position])
 
-    def state_dict(self) -> dict[str, int]:
-        """Plain numbers (JSON): `taken`, the position, and what must agree for it to mean the same."""
+    @cached_property
+    def _sha256(self) -> str:
+        each = ((sequence.ids, sequence.loss_start, sequence.label) for sequence in self.sequences)
+        return _checksum(part for parts in each for part in parts)
+
+    def state_dict(self) -> dict[str, int | str]:
+        """JSON: `taken`, the position, and what must agree for it to mean the same."""
         return {
             "taken": self._taken,
             "seed": self.seed,
             "batch_size": self.batch_size,
             "examples": len(self.sequences),
+            "sha256": self._sha256,
         }
 
-    def load_state_dict(self, state: Mapping[str, int]) -> None:
+    def load_state_dict(self, state: Mapping[str, int | str]) -> None:
         """Continue where the iterator that gave `state` stood.
 
         Raises
         ------
         ValueError
-            If a key is missing or unknown, or the other iterator had another seed, batch size or number of examples.
+            If a key is missing or unknown, or the other iterator had another seed, batch size or other examples.
         """
         self._taken = _position(state, "taken", self.state_dict())
 
@@ -266,17 +276,22 @@ class WindowBatches:
         self._drawn += 1
         return Batch(self.ids[places], self.ids[places + 1])
 
-    def state_dict(self) -> dict[str, int]:
-        """Plain numbers (JSON): `drawn`, the position, and what must agree for it to mean the same."""
+    @cached_property
+    def _sha256(self) -> str:
+        return _checksum([self.ids])
+
+    def state_dict(self) -> dict[str, int | str]:
+        """JSON: `drawn`, the position, and what must agree for it to mean the same."""
         return {
             "drawn": self._drawn,
             "seed": self.seed,
             "batch_size": self.batch_size,
             "context_len": self.context_len,
             "tokens": len(self.ids),
+            "sha256": self._sha256,
         }
 
-    def load_state_dict(self, state: Mapping[str, int]) -> None:
+    def load_state_dict(self, state: Mapping[str, int | str]) -> None:
         """Continue where the iterator that gave `state` stood.
 
         Raises
@@ -285,6 +300,33 @@ class WindowBatches:
             If a key is missing or unknown, or the other iterator was made for other data or sizes.
         """
         self._drawn = _position(state, "drawn", self.state_dict())
+
+
+class SameBatches:
+    """What a resumed run must find unchanged though it only reads them: validation batches, as their checksum.
+
+    Parameters
+    ----------
+    batches : iterable of Batch
+    """
+
+    def __init__(self, batches: Iterable[Batch]) -> None:
+        each = ((batch.inputs, batch.targets, batch.verb_labels) for batch in batches)
+        self._sha256 = _checksum(part for parts in each for part in parts)
+
+    def state_dict(self) -> dict[str, str]:
+        """JSON: the checksum."""
+        return {"validation_sha256": self._sha256}
+
+    def load_state_dict(self, state: Mapping[str, str]) -> None:
+        """Check that `state` came from the same batches.
+
+        Raises
+        ------
+        ValueError
+            If it did not.
+        """
+        _require_same(state, self.state_dict())
 
 
 def evaluation_batches(sequences: Sequence[TokenSequence], batch_size: int, *, pad_id: int = 0) -> list[Batch]:
@@ -344,8 +386,8 @@ def _kind(value: object) -> str:
     return f"dtype {value.dtype}" if isinstance(value, np.ndarray) else type(value).__name__
 
 
-def _whole(name: str, value: int, *, at_least: int) -> int:
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
+def _whole(name: str, value: object, *, at_least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, SupportsIndex):
         raise TypeError(f"{name} must be an integer; got {value!r}. Use {at_least} or more.")
     number = operator.index(value)
     if number < at_least:
@@ -353,17 +395,34 @@ def _whole(name: str, value: int, *, at_least: int) -> int:
     return number
 
 
-def _position(state: Mapping[str, int], key: str, own: Mapping[str, int]) -> int:
+def _checksum(parts: Iterable[IntArray | int | str | tuple[str, ...] | None]) -> str:
+    """SHA-256 of arrays and what belongs to them, in hexadecimal; of ids alike in every dtype."""
+    digest = hashlib.sha256()
+    for part in parts:
+        if isinstance(part, np.ndarray):
+            digest.update(f"{part.shape}".encode())
+            digest.update(part.astype("<i8", copy=False).tobytes())
+        else:
+            digest.update(f"{part!r}".encode())
+    return digest.hexdigest()
+
+
+def _position(state: Mapping[str, int | str], key: str, own: Mapping[str, int | str]) -> int:
     """The position in `state`, once everything else in it equals the iterator's own."""
+    _require_same(state, own, but=key)
+    return _whole(key, state[key], at_least=0)
+
+
+def _require_same(state: Mapping[str, int | str], own: Mapping[str, int | str], *, but: str = "") -> None:
+    """Raise ValueError unless `state` has the keys and, `but` for one, the values of `own`."""
     if state.keys() != own.keys():
         raise ValueError(
             f"a data position must have the keys {sorted(own)}; got {sorted(state)}. "
             "Load what state_dict of the same kind of iterator gave."
         )
     for name, value in own.items():
-        if name != key and state[name] != value:
+        if name != but and state[name] != value:
             raise ValueError(
-                f"a data position must come from the same data; got {name} {state[name]} where this iterator has "
-                f"{value}. Resume with the configuration and the data of the run."
+                f"the data must be those of the run; got {name} {state[name]} where this iterator has {value}. "
+                "Resume with its configuration and its data, a text file as it was then, or begin a new run."
             )
-    return _whole(key, state[key], at_least=0)

@@ -25,7 +25,7 @@ from safetensors.numpy import save
 
 from .loop import Progress
 
-SCHEMA = "1"
+SCHEMA = "2"
 
 Arrays = dict[str, npt.NDArray[Any]]
 

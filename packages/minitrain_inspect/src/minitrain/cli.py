@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import signal
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
@@ -33,7 +33,8 @@ from .evaluation import written
 from .export import write_csv, write_tensorboard
 from .loop import Row
 from .prompt_worksheet import prompt_worksheet
-from .run import Prepared, check_out, execute, load_gpt2_folder, load_run, prepare, recorded_threads, require_writable
+from .run import MOST_THREADS, Prepared, execute, load_gpt2_folder, load_run, prepare, recorded_threads
+from .run_folder import check_free, check_out, dated_folder, require_writable
 from .tokenizer import BOS_ID, Tokenizer
 
 FINDINGS, UNUSABLE, NON_FINITE, INTERRUPTED, TERMINATED = 1, 2, 3, 130, 143
@@ -57,7 +58,22 @@ class _Terminated(BaseException):
     """SIGTERM, as an exception, as KeyboardInterrupt is SIGINT: files are closed and hooks removed on the way out."""
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class _Command(click.Group):
+    """A command that a signal ends with one line and the signal's own status, where click would say 1.
+
+    NumPy's warnings are off: a number that is not finite is told as such, where it counts.
+    """
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            with np.errstate(all="ignore"):
+                return super().invoke(ctx)
+        except (KeyboardInterrupt, _Terminated) as signalled:
+            click.echo("; ".join(["minitrain: interrupted", *signalled.args]), err=True)
+            sys.exit(INTERRUPTED if isinstance(signalled, KeyboardInterrupt) else TERMINATED)
+
+
+@click.group(cls=_Command, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="minitrain")
 def main() -> None:
     """Train a small GPT, watch every layer of it, and look at what happened."""
@@ -71,7 +87,9 @@ def main() -> None:
 @click.option("--resume", "resumed", type=click.Path(path_type=Path), help="Run folder to continue.")
 @click.option("--live", is_flag=True, help="Serve the dashboard to this machine's browser while the run trains.")
 @click.option("--stop-on", "stop_on", multiple=True, metavar="CODE", help="End at this finding; repeatable.")
-@click.option("--threads", type=click.IntRange(min=1), help="BLAS threads. [default: 1; with --resume, as before]")
+@click.option(
+    "--threads", type=click.IntRange(1, MOST_THREADS), help="BLAS threads. [default: 1; with --resume, as before]"
+)
 def train_command(
     config_file: Path | None,
     sets: tuple[str, ...],
@@ -83,23 +101,24 @@ def train_command(
     threads: int | None,
 ) -> None:
     """Train a model and leave a run folder with log, dashboard, results and weights."""
-    with _refusals(), _signals():
+    with _refusals(), _sigterm_unwinds():
         if resumed is not None:
             if config_file is not None or sets or out is not None or from_gpt2 is not None:
                 raise ValueError(
                     "--resume continues a run as it was configured; leave out --config, --set, --out and --from-gpt2."
                 )
-            folder = resumed
-            if not (folder / "config.toml").is_file():
-                raise ValueError(f"--resume: a run folder must hold config.toml; {str(folder)!r} does not.")
-            config = load_config(folder / "config.toml", ())
-            threads = threads or recorded_threads(folder)
+            if not (resumed / "config.toml").is_file():
+                raise ValueError(f"--resume: a run folder must hold config.toml; {str(resumed)!r} does not.")
+            check_free(resumed)
+            config = load_config(resumed / "config.toml", ())
+            threads = threads or recorded_threads(resumed)
         else:
-            folder = out if out is not None else Path("runs") / datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
             config = load_config(config_file, sets, from_gpt2=None if from_gpt2 is None else str(from_gpt2))
-            check_out(folder)
+            if out is not None:
+                check_out(out)
         threads = threads or 1
-        with threadpool_limits(threads):
+        named = resumed or out
+        with threadpool_limits(threads), dated_folder(Path("runs")) if named is None else nullcontext(named) as folder:
             prepared = prepare(config)
             with _progress(config) as (on_step, on_row), _live_page(folder) if live else nullcontext():
                 try:
@@ -114,9 +133,8 @@ def train_command(
                         stop_on=stop_on,
                         resume=resumed is not None,
                     )
-                except (KeyboardInterrupt, _Terminated):
-                    _show_what_there_is(folder)
-                    raise
+                except (KeyboardInterrupt, _Terminated) as signalled:
+                    raise type(signalled)(*_leave_a_page(folder)) from None
     if result.reason:
         click.echo(f"minitrain: {result.reason}", err=True)
     click.echo(_summary(folder))
@@ -277,7 +295,11 @@ def _prompted(
     """Model and tokeniser of one of the two folders, and the prompt's ids, shape (T,), as that model reads them."""
     start: list[int] = []
     if run is not None:
-        config, model, tokenizer = load_run(run)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", RuntimeWarning)  # weights that are not finite: loaded, and said so
+            config, model, tokenizer = load_run(run)
+        for warning in caught:
+            click.echo(f"minitrain: {warning.message}", err=True)
         # Verb lines begin with <bos>; a text is one long stream and has none.
         start = [BOS_ID] if config.data.source == "verbs" else []
     else:
@@ -308,8 +330,8 @@ def _refusals() -> Iterator[None]:
 
 
 @contextmanager
-def _signals() -> Iterator[None]:
-    """Let SIGINT and SIGTERM unwind what is inside, then leave with status 130 and 143."""
+def _sigterm_unwinds() -> Iterator[None]:
+    """Let SIGTERM unwind what is inside, as SIGINT does."""
 
     def stop(_number: int, _frame: FrameType | None) -> NoReturn:
         raise _Terminated
@@ -317,23 +339,16 @@ def _signals() -> Iterator[None]:
     before = signal.signal(signal.SIGTERM, stop)
     try:
         yield
-    except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)
-    except _Terminated:
-        sys.exit(TERMINATED)
     finally:
         signal.signal(signal.SIGTERM, before)
 
 
-def _show_what_there_is(folder: Path) -> None:
-    """Draw the log of a run that a signal ended, and say how to go on."""
-    if (folder / "inspector.log.jsonl").is_file():
-        write_dashboard(folder)
-        click.echo(
-            f"minitrain: interrupted; continue with: minitrain train --resume {folder} "
-            "(with hatch: hatch run minitrain ...)",
-            err=True,
-        )
+def _leave_a_page(folder: Path) -> tuple[str, ...]:
+    """Draw the log of a run that a signal ended; return how to go on, if there is something to go on with."""
+    if not (folder / "inspector.log.jsonl").is_file():
+        return ()
+    write_dashboard(folder)
+    return (f"continue with: minitrain train --resume {folder} (with hatch: hatch run minitrain ...)",)
 
 
 def _show_start(prepared: Prepared, folder: Path, done: int) -> None:

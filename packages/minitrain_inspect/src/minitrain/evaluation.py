@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy.typing as npt
 from minimodel.transformer import MiniGPT
 
 from .tokenizer import BOS_ID, SPECIAL_TOKENS, UNK_ID, CharTokenizer, Tokenizer
-from .verbs import Example, admissible_answers
+from .verbs import Example, VerbCorpus, admissible_answers
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +39,10 @@ def written(tokenizer: Tokenizer, ids: npt.NDArray[np.integer]) -> str:
     return SPECIAL_TOKENS[UNK_ID].join(tokenizer.decode(run, show_special=True) for run in runs)
 
 
-def complete(model: MiniGPT, tokenizer: CharTokenizer, prompts: Sequence[str]) -> list[str]:
-    """Greedy completions of `prompts`, each up to the first `<eos>` or the end of the context.
+def complete(
+    model: MiniGPT, tokenizer: CharTokenizer, prompts: Sequence[str], *, longest: int | None = None
+) -> list[str]:
+    """Greedy completions of `prompts`, each up to the first `<eos>`, `longest` or the end of the context.
 
     Prompts of equal length run as one batch.
 
@@ -50,24 +52,28 @@ def complete(model: MiniGPT, tokenizer: CharTokenizer, prompts: Sequence[str]) -
     tokenizer : CharTokenizer
     prompts : sequence of str
         Without `<bos>`, which is put before each. Shorter than the model's context.
+    longest : int, optional
+        Tokens of a line, `<bos>` and `<eos>` included, past which nobody reads. By default the context decides.
     """
+    most = model.config.context_len if longest is None else min(longest, model.config.context_len)
     answers = [""] * len(prompts)
     by_length: dict[int, list[int]] = {}
     for index, prompt in enumerate(prompts):
         by_length.setdefault(len(prompt), []).append(index)
     for length, indices in by_length.items():
         ids = np.array([[BOS_ID, *tokenizer.encode(prompts[i])] for i in indices])  # (B, T)
-        room = max(0, model.config.context_len - length - 1)
+        room = max(0, most - length - 1)
         new = model.generate(ids, room, temperature=0.0)[:, ids.shape[1] :]
         for index, row in zip(indices, new, strict=True):
             answers[index] = written(tokenizer, row)
     return answers
 
 
-def completions(model: MiniGPT, tokenizer: CharTokenizer, examples: Iterable[Example]) -> list[Completion]:
-    """The model's English for the Spanish sources among `examples`, greedy."""
-    lines = [example for example in examples if example.direction == "es-en"]
-    answers = complete(model, tokenizer, [example.prompt for example in lines])
+def completions(model: MiniGPT, corpus: VerbCorpus) -> list[Completion]:
+    """The model's English for the Spanish sources that `corpus` holds out, greedy."""
+    lines = [example for example in corpus.validation if example.direction == "es-en"]
+    # What is as long as the longest line and has not ended is no line of the corpus, whatever else would come.
+    answers = complete(model, corpus.tokenizer, [example.prompt for example in lines], longest=corpus.longest)
     return [Completion(example, answer) for example, answer in zip(lines, answers, strict=True)]
 
 

@@ -8,6 +8,7 @@ mean: it keeps them exact, in a fixed order, and free of the `NaN` tokens that o
 import json
 import math
 import os
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -160,6 +161,10 @@ class LogWriter:
         self._last_step = last
         return moved
 
+    def sync(self) -> None:
+        """Return once the rows are on the disk: what is written afterwards is not there without them."""
+        os.fsync(self._file.fileno())
+
     def close(self) -> None:
         """Close the file; a second call does nothing."""
         self._file.close()
@@ -192,6 +197,29 @@ def read_log(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
     with Path(path).open("rb") as log:
         for _, _, row in _parsed_lines(log, Path(path)):
             yield row
+
+
+def read_until(path: str | os.PathLike[str], step: int) -> Iterator[dict[str, Any]]:
+    """Rows of a log up to `step`, the last of which must be of that step: what a run resumed from there goes on from.
+
+    The rows behind it are read too, since they may be damaged. Step 0 is before the first row and needs no log.
+
+    Raises
+    ------
+    ValueError
+        As `read_log`; or, at the end, if rows are missing.
+    """
+    last = 0
+    for row in read_log(path) if Path(path).exists() else ():
+        if row["step"] <= step:
+            last = row["step"]
+            yield row
+    if last != step:
+        raise ValueError(
+            f"{path}: a log must reach the checkpoint, which is of step {step}; the rows after step {last} up to that "
+            "one are missing. Put the whole log back, or delete checkpoint/state.safetensors to begin again with the "
+            "run's configuration."
+        )
 
 
 def read_further(
@@ -234,7 +262,7 @@ def _parsed_lines(log: BinaryIO, path: Path, first: int = 1) -> Iterator[tuple[i
             )
         try:
             row = _DECODER.decode(line.decode("utf-8"))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:  # RecursionError: nested deeper than any row
             torn = (number, str(error))
             continue
         end += len(line)
@@ -261,24 +289,40 @@ def _check_row(row: dict[str, Any], where: str, before: int) -> None:
             continue
         if not _is_null_or_number(value):
             raise ValueError(f"{where}: `{key}` is a number or null; got {str(value)[:40]!r}. Delete the line.")
+    if not (row.get("non_finite_place") is None or isinstance(row["non_finite_place"], str)):
+        raise ValueError(f"{where}: `non_finite_place` is text or null; it is not here. Delete the line.")
+    flagged = row.get("non_finite", {})
+    if not isinstance(flagged, dict) or not all(value in ("nan", "inf", "-inf") for value in flagged.values()):
+        raise ValueError(
+            f'{where}: `non_finite` is an object of "nan", "inf" and "-inf"; it is not here. Delete the line.'
+        )
     inspect = row.get("inspect")
-    groups = inspect if isinstance(inspect, dict) else {}
     if inspect is not None and not isinstance(inspect, dict):
         raise ValueError(f"{where}: `inspect` is an object or null; got {str(inspect)[:40]!r}. Delete the line.")
-    for name, group in groups.items():
-        inner = dict if name in ("modules", "gradients") else None
-        if not isinstance(group, dict) or not all(
-            isinstance(value, inner) if inner else _is_null_or_number(value) for value in group.values()
-        ):
+    for name, group in (inspect or {}).items():
+        # Modules and gradients have an object of statistics each, everything else a number.
+        fits = _are_numbers if name not in ("modules", "gradients") else _are_statistics
+        if not fits(group):
             raise ValueError(f"{where}: `inspect.{name}` is an object of the schema; it is not here. Delete the line.")
+
+
+def _are_numbers(group: object) -> bool:
+    return isinstance(group, dict) and all(map(_is_null_or_number, group.values()))
+
+
+def _are_statistics(group: object) -> bool:
+    return isinstance(group, dict) and all(map(_are_numbers, group.values()))
 
 
 _NOT_NUMBERS = frozenset({"schema", "step", "inspect", "non_finite", "non_finite_place"})
 
 
 def _is_null_or_number(value: object) -> bool:
-    # 1e308 is the largest float: a longer integer is JSON, but nothing that was measured.
-    return value is None or isinstance(value, float) or (type(value) is int and abs(value) < 10**308)
+    # JSON may say 1e400, which is read as infinity, or an integer beyond any float: nothing that was measured.
+    return value is None or (type(value) in (int, float) and -_MOST <= value <= _MOST)  # type: ignore[operator]
+
+
+_MOST = sys.float_info.max
 
 
 def _reject_constant(token: str) -> float:

@@ -7,6 +7,7 @@ import numpy.typing as npt
 from autograd_core import Module, Tensor, no_grad
 from minimodel.transformer import MiniGPT, Worksheet, worksheet
 from minimodel.transformer.worksheets import Language
+from minimodel.transformer.worksheets.sheet import MOST_POSITIONS
 
 from .tokenizer import Tokenizer
 
@@ -42,6 +43,12 @@ def prompt_worksheet(
         raise ValueError(f"--block: must be from 0 to {blocks - 1}, since the model has {blocks} blocks; got {block}.")
     if len(ids) == 0:
         raise ValueError("--prompt: must have at least one token; got none.")
+    most = min(MOST_POSITIONS, model.config.context_len)
+    if len(ids) > most:
+        raise ValueError(
+            f"--prompt: must have at most {most} tokens, as many as a page and the model's context hold; "
+            f"got {len(ids)}. Give a shorter text."
+        )
     entering: list[npt.NDArray[np.floating]] = []
 
     def keep(module: Module, args: tuple[Tensor, ...], kwargs: dict[str, object], output: Tensor) -> None:

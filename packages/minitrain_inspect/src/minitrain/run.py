@@ -6,13 +6,10 @@ BLUEPRINT, section 5. The loop, the Inspector and the log know nothing of this f
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import json
 import math
-import os
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Collection
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +19,7 @@ from autograd_core.files import write_atomic
 from autograd_core.optim import AdamW, WarmupCosine, decay_groups
 from minimodel.transformer import MiniGPT, MiniGPTConfig, load_gpt2, load_weights, save_weights
 
+from .batches import SameBatches
 from .checkpoint import Resumable, load_checkpoint, save_checkpoint
 from .config import GPT2_KEYS, RunConfig, load_config
 from .dashboard import Follower
@@ -31,13 +29,18 @@ from .evaluation import completions, exact_shares
 from .faults import faulty_steps
 from .gpt2_tokenizer import PlainCharacters, folder_tokenizer
 from .inspect import Inspector
-from .log import LogWriter, read_log
+from .log import LogWriter, read_until
 from .loop import Progress, Row, TrainResult, evaluate, train
 from .manifest import build_manifest, write_manifest
+from .run_folder import claimed, remove_leftovers, writing_to
 from .tokenizer import Tokenizer
 from .tokenizer_file import load_tokenizer
 
+LOG_NAME = "inspector.log.jsonl"
 RESULTS_SCHEMA = 1
+
+MOST_THREADS = 2**31 - 1
+"""What the C integer of a BLAS library holds."""
 
 # The default model has 64 symbols whatever the alphabet, and so its 103,680 parameters; a larger alphabet makes it
 # larger.
@@ -64,9 +67,28 @@ def prepare(config: RunConfig) -> Prepared:
     rng = np.random.default_rng(config.train.seed)
     if config.model.from_gpt2:
         model, tokenizer = _from_gpt2(config, rng)
-        return Prepared(config, load_data(config, tokenizer), model)
-    data = load_data(config)
-    return Prepared(config, data, MiniGPT(_model_config(config, data.tokenizer), rng=rng))
+        ready = Prepared(config, load_data(config, tokenizer), model)
+    else:
+        data = load_data(config)
+        ready = Prepared(config, data, MiniGPT(_model_config(config, data.tokenizer), rng=rng))
+    _require_memory(ready)
+    return ready
+
+
+def _require_memory(ready: Prepared) -> None:
+    """Raise ValueError if the system refuses an array as large as the largest of a step is sure to be."""
+    sizes, corpus = ready.model.config, ready.data.corpus
+    length = sizes.context_len if corpus is None else corpus.longest - 1
+    batch_size = ready.config.train.batch_size
+    count = batch_size * length * max(sizes.vocab_size, sizes.d_ff)
+    try:
+        np.empty(count, sizes.dtype)  # asked for, never filled: it costs nothing
+    except (MemoryError, ValueError):  # ValueError: more than can be addressed
+        raise ValueError(
+            f"train.batch_size: a step must fit into memory; {batch_size} examples need "
+            f"{count * np.dtype(sizes.dtype).itemsize:.1e} bytes for one array. Use a smaller batch, and "
+            "train.accumulate for as large a step."
+        ) from None
 
 
 def _from_gpt2(config: RunConfig, rng: np.random.Generator) -> tuple[MiniGPT, Tokenizer]:
@@ -105,60 +127,6 @@ def _model_config(config: RunConfig, tokenizer: Tokenizer) -> MiniGPTConfig:
         ln_eps=sizes.ln_eps,
         dtype=sizes.dtype,
     )
-
-
-def check_out(out: Path) -> None:
-    """Raise unless `out` is a new or an empty folder that can be written.
-
-    Raises
-    ------
-    ValueError
-        If it holds something, is no folder, or is to lie in what is none.
-    OSError
-        If it cannot be written.
-    """
-    with _writing_to(out, "output", _ANOTHER):
-        _check_out(out)
-
-
-def _check_out(out: Path) -> None:
-    above = next((folder for folder in out.absolute().parents if folder.exists()), None)
-    if above is not None and not above.is_dir():
-        raise ValueError(
-            f"the output folder must lie in a folder; {str(above)!r} above it is a file. Name another with --out."
-        )
-    if out.exists():
-        if not out.is_dir():
-            raise ValueError(f"the output must be a folder; {str(out)!r} is a file. Name another with --out.")
-        if any(out.iterdir()):
-            raise ValueError(
-                f"the output folder must be new or empty; {str(out)!r} is not. Name another with --out, "
-                "or continue it with --resume."
-            )
-    nearest = out if out.exists() else above
-    if nearest is not None:
-        require_writable(nearest)
-
-
-def require_writable(folder: Path) -> None:
-    """Raise PermissionError unless files can be made in `folder`, which exists."""
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
-
-
-_ANOTHER = "Name another with --out."
-
-
-@contextmanager
-def _writing_to(out: Path, name: str, advice: str) -> Iterator[None]:
-    """Say of an OSError which folder it is about and what to do."""
-    try:
-        yield
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise OSError(
-            f"the {name} folder cannot be written: {reason}: {str(error.filename or out)!r}. {advice}"
-        ) from error
 
 
 def execute(
@@ -200,15 +168,21 @@ def execute(
     OSError
         If the folder cannot be written.
     ValueError
-        If the folder is not empty; with `resume` if the checkpoint is damaged or of another configuration, or the log
-        is damaged other than by a torn last line.
+        If another run holds the folder or it is not empty; with `resume` if the checkpoint is damaged or of another
+        configuration, the data or their tokeniser are not those of the run, or the log lacks rows before the
+        checkpoint or is damaged other than by a torn last line. Nothing was written then.
     """
-    if not resume:
-        check_out(out)
+    rules = all_rules()
+    unknown = sorted(set(stop_on) - {rule.code for rule in rules})
+    if unknown:
+        raise ValueError(
+            f"--stop-on must be a code of the diagnosis; got {unknown[0]!r}. "
+            f"The codes are {', '.join(rule.code for rule in rules)}."
+        )
     config, data, model = prepared.config, prepared.data, prepared.model
     settings = config.train
     optimizer = AdamW(decay_groups(model, settings.weight_decay), lr=settings.lr_max)
-    parts: dict[str, Resumable] = {"data": data.train}
+    parts: dict[str, Resumable] = {"data": data.train, "validation": SameBatches(data.validation)}
     inspector = None
     if config.inspect.enabled:
         inspector = Inspector(
@@ -220,17 +194,11 @@ def execute(
         parts["inspector"] = inspector
     state = out / "checkpoint" / "state.safetensors"
     page = Follower(out)
-    rules = all_rules()
-    unknown = sorted(set(stop_on) - {rule.code for rule in rules})
-    if unknown:
-        raise ValueError(
-            f"--stop-on must be a code of the diagnosis; got {unknown[0]!r}. "
-            f"The codes are {', '.join(rule.code for rule in rules)}."
-        )
-    watch = Watch(rules)
     stops: list[str] = []
 
     def checkpoint(at: Progress) -> None:
+        # Its rows first: a state whose log ends before it could not be resumed.
+        writer.sync()
         save_checkpoint(state, model, optimizer, at, parts)
         _leave_readable(prepared, out, at, finished=False)
         page.write_in_passing()
@@ -245,62 +213,73 @@ def execute(
             if finding.code in stop_on:
                 stops.append(f"step {row['step']}: the diagnosis found {finding.code}")
 
-    with nullcontext() if inspector is None else inspector:
-        if inspector is not None:
-            inspector.watch()
-        # Before anything is written: a checkpoint may be refused.
-        progress = load_checkpoint(state, model, optimizer, parts) if resume and state.exists() else Progress()
-        with (
-            _writing_to(out, "run", "Allow it, or copy the run to where it can be.")
-            if resume
-            else _writing_to(out, "output", _ANOTHER)
-        ):
-            _begin_folder(prepared, out, threads)
-        if on_start is not None:
-            on_start(progress.step)
-        with LogWriter(out / "inspector.log.jsonl") as writer, np.errstate(all="ignore"):
+    with claimed(out, resume=resume), np.errstate(all="ignore"):
+        with nullcontext() if inspector is None else inspector:
+            if inspector is not None:
+                inspector.watch()
+            progress, watch = Progress(), Watch(rules)
             if resume:
-                writer.rewind(progress.step)
-                watch = Watch(rules, read_log(writer.path))
-            result = train(
-                model,
-                optimizer,
-                WarmupCosine(settings.lr_max, settings.lr_min, settings.warmup_steps, settings.steps),
-                data.train,
-                steps=settings.steps,
-                accumulate=settings.accumulate,
-                grad_clip=settings.grad_clip,
-                inspector=inspector,
-                validate=lambda: evaluate(model, data.validation),
-                val_every=settings.val_every,
-                baseline=data.ngram_loss,
-                uniform=math.log(model.config.vocab_size),
-                leak=lambda: future_leak(model, model.config.vocab_size, model.config.context_len),
-                log=log,
-                log_every=settings.log_every,
-                checkpoint=checkpoint,
-                checkpoint_every=settings.checkpoint_every,
-                stop=lambda _row: stops[0] if stops else None,
-                before_step=faulty_steps(model, config.faults),
-                on_step=on_step,
-                progress=progress,
-            )
-    _leave_readable(prepared, out, result.progress, finished=result.outcome == "finished", reason=result.reason)
-    page.write()
-    return result
+                # Before anything is written: each of the three may be refused.
+                _require_same_tokenizer(prepared, out)
+                if state.exists():
+                    progress = load_checkpoint(state, model, optimizer, parts)
+                watch = Watch(rules, read_until(out / LOG_NAME, progress.step))
+            with writing_to(out, resume=resume):
+                _begin_folder(prepared, out, threads)
+            if on_start is not None:
+                on_start(progress.step)
+            with LogWriter(out / LOG_NAME) as writer:
+                if resume:
+                    writer.rewind(progress.step)
+                result = train(
+                    model,
+                    optimizer,
+                    WarmupCosine(settings.lr_max, settings.lr_min, settings.warmup_steps, settings.steps),
+                    data.train,
+                    steps=settings.steps,
+                    accumulate=settings.accumulate,
+                    grad_clip=settings.grad_clip,
+                    inspector=inspector,
+                    validate=lambda: evaluate(model, data.validation),
+                    val_every=settings.val_every,
+                    baseline=data.ngram_loss,
+                    uniform=math.log(model.config.vocab_size),
+                    leak=lambda: future_leak(model, model.config.vocab_size, model.config.context_len),
+                    log=log,
+                    log_every=settings.log_every,
+                    checkpoint=checkpoint,
+                    checkpoint_every=settings.checkpoint_every,
+                    stop=lambda _row: stops[0] if stops else None,
+                    before_step=faulty_steps(model, config.faults),
+                    on_step=on_step,
+                    progress=progress,
+                )
+        _leave_readable(prepared, out, result.progress, finished=result.outcome == "finished", reason=result.reason)
+        page.write()
+        return result
+
+
+def _require_same_tokenizer(prepared: Prepared, out: Path) -> None:
+    """Raise ValueError unless a run's `tokenizer.json`, if it is there, is the one that the data give now."""
+    path = out / "checkpoint" / "tokenizer.json"
+    if not path.exists():
+        return  # a kill before it was written: it is made again
+    try:
+        saved = load_tokenizer(path)
+    except ValueError as error:
+        raise ValueError(f"{error} Delete the file: it is then written anew from the data.") from error
+    if saved.to_json() != prepared.data.tokenizer.to_json():
+        raise ValueError(
+            f"{path}: a run must be resumed with the tokeniser that it began with; the data now give another, since "
+            f"the characters of {prepared.config.data.source!r} differ. Put the data back as they were, or begin a new "
+            "run."
+        )
 
 
 def _begin_folder(prepared: Prepared, out: Path, threads: int) -> None:
-    """Make the folder and what stands in it from the start; of a resumed run only what is missing."""
+    """Write what stands in a folder from the start; of a resumed run only what is missing."""
+    remove_leftovers(out)
     # The configuration first: from then on a killed run can be resumed.
-    missing = [folder for folder in (out, *out.parents) if not folder.exists()]
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        for folder in missing:  # what was made above a name that cannot be
-            with contextlib.suppress(OSError):
-                folder.rmdir()
-        raise
     if not (out / "config.toml").exists():
         write_atomic(out / "config.toml", prepared.config.to_toml())
     if not (out / "manifest.json").exists():
@@ -329,7 +308,7 @@ def _leave_readable(prepared: Prepared, out: Path, at: Progress, *, finished: bo
     if reason:
         results["stopped"] = reason
     if finished and data.corpus is not None:
-        results["held_out_exact"] = exact_shares(completions(model, data.corpus.tokenizer, data.corpus.validation))
+        results["held_out_exact"] = exact_shares(completions(model, data.corpus))
     results["train_seconds"] = at.elapsed_seconds
     write_atomic(out / "results.json", json.dumps(results, indent=2, allow_nan=False) + "\n")
 
@@ -342,9 +321,9 @@ def recorded_threads(run: Path) -> int | None:
     """Return the BLAS threads that the manifest of a run folder says were asked for; None if it does not say."""
     try:
         threads = json.loads((run / "manifest.json").read_text("utf-8"))["blas"]["threads_asked"]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
-    return threads if isinstance(threads, int) and threads >= 1 else None
+    return threads if type(threads) is int and 1 <= threads <= MOST_THREADS else None
 
 
 def load_run(run: Path) -> tuple[RunConfig, MiniGPT, Tokenizer]:

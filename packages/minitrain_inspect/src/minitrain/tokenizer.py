@@ -47,6 +47,9 @@ class Tokenizer(Protocol):
     def decode(self, ids: Iterable[int] | npt.NDArray[np.integer], *, show_special: bool = False) -> str:
         """Text of `ids`."""
 
+    def to_json(self) -> str:
+        """What `save` writes; equal for equal tokenisers."""
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it for `tokenizer_file.load_tokenizer`."""
 
@@ -186,7 +189,7 @@ class CharTokenizer:
         """
         try:
             form = json.loads(text)
-        except json.JSONDecodeError as error:
+        except (json.JSONDecodeError, RecursionError) as error:
             raise ValueError(f"a tokenizer must be JSON; {error}. Write it with to_json.") from error
         if not isinstance(form, dict):
             raise ValueError(f"a tokenizer must be a JSON object; got {type(form).__name__}. Write it with to_json.")

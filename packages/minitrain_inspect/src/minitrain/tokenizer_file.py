@@ -29,7 +29,7 @@ def load_tokenizer(path: str | os.PathLike[str]) -> Tokenizer:
         text = Path(path).read_text(encoding="utf-8")
         form = _parsed(text)
         kind = form.get("kind")
-        if kind not in _READERS:
+        if not isinstance(kind, str) or kind not in _READERS:
             return CharTokenizer.from_json(text)  # which says what is wrong with any other kind
         if form.get("schema") != SCHEMA:
             raise ValueError(
@@ -67,7 +67,7 @@ def _characters(form: Mapping[str, Any]) -> Tokenizer:
     return PlainCharacters(characters)
 
 
-_READERS: dict[Any, Callable[[Mapping[str, Any]], Tokenizer]] = {
+_READERS: dict[str, Callable[[Mapping[str, Any]], Tokenizer]] = {
     "gpt2-byte-pairs": _byte_pairs,
     "characters": _characters,
 }
