@@ -319,6 +319,18 @@ def test_other_dtypes_are_refused(dtype):
         Embedding(5, 3, dtype=dtype)
 
 
+@pytest.mark.parametrize("dtype", ["float13", 3, [1]])
+def test_what_is_no_dtype_is_refused(dtype):
+    with pytest.raises(TypeError, match="dtype must be float64 or float32; got"):
+        Embedding(5, 3, dtype=dtype)
+
+
+@pytest.mark.parametrize("scale", ["0.02", None, True, 1j, np.ones(2)], ids=repr)
+def test_init_scale_that_is_no_number_is_refused(scale):
+    with pytest.raises(TypeError, match="init_scale must be a number; got"):
+        Embedding(5, 3, scale)
+
+
 @pytest.mark.parametrize(("sizes", "name"), [((0, 3), "num_embeddings"), ((5, 0), "embedding_dim"), ((-1, 3), "num_")])
 def test_sizes_below_one_are_refused(sizes, name):
     with pytest.raises(ValueError, match=f"{name}.* must be at least 1; got {min(sizes)}"):

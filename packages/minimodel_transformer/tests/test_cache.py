@@ -239,3 +239,13 @@ def test_a_layer_alone_takes_its_own_cache(rng, layer, rope):
     with no_grad():
         pieces = [module(x[:, :3], cache=cache).value, module(x[:, 3:], cache=cache).value]
     np.testing.assert_allclose(np.concatenate(pieces, axis=1), module(x).value, rtol=0, atol=1e-12)
+
+
+def test_what_is_no_cache_is_refused(rng):
+    model, x = model_of(), rng.standard_normal((3, 12))
+    with no_grad():
+        for cache in (3, [], LayerCache(CONTEXT)):
+            with pytest.raises(TypeError, match=f"^MiniGPT: cache must be a KeyValueCache; got {type(cache).__name__}"):
+                model([1, 2], cache=cache)
+        with pytest.raises(TypeError, match=r"cache must be a LayerCache; got KeyValueCache\..* cache\.layers\[i\]"):
+            model.blocks[0](x, cache=cache_of(model))

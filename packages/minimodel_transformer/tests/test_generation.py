@@ -164,6 +164,12 @@ def test_impossible_number_of_new_tokens_is_refused():
             model_of().generate([1], value)
 
 
+@pytest.mark.parametrize("new_tokens", [10**15, 2**70])
+def test_more_new_tokens_than_memory_are_refused(new_tokens):
+    with pytest.raises(ValueError, match=f"must fit in memory; got max_new_tokens={new_tokens}"):
+        model_of().generate([1], new_tokens)
+
+
 @pytest.mark.parametrize("setting", [{"temperature": -1.0}, {"top_k": 0}, {"top_p": 0.0}])
 def test_impossible_settings_are_refused_before_anything_runs(setting):
     model = model_of()

@@ -7,7 +7,15 @@ import numpy as np
 import pytest
 from autograd_core import Tensor, no_grad
 from autograd_core.optim import AdamW, WarmupCosine, clip_grad_norm, decay_groups
-from minimodel.transformer import FFN, MiniGPT, MiniGPTConfig, MultiHeadAttention, TransformerBlock, load_gpt2
+from minimodel.transformer import (
+    FFN,
+    LayerNorm,
+    MiniGPT,
+    MiniGPTConfig,
+    MultiHeadAttention,
+    TransformerBlock,
+    load_gpt2,
+)
 
 TINY = {"d_model": 12, "n_heads": 3, "n_layers": 2, "d_ff": 20, "vocab_size": 11, "context_len": 7}
 
@@ -550,6 +558,64 @@ def test_what_is_no_generator_is_refused(owner, make):
     message = rf"^{owner}: rng must be a numpy\.random\.Generator; got int 0\. Pass np\.random\.default_rng\(0\)\.$"
     with pytest.raises(TypeError, match=message):
         make(0)
+
+
+@pytest.mark.parametrize(
+    ("owner", "layer"),
+    [
+        ("LayerNorm", LayerNorm(4)),
+        ("FFN", FFN(4, 8)),
+        ("MultiHeadAttention", MultiHeadAttention(4, 2)),
+        ("LayerNorm", TransformerBlock(4, 2, 8)),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_enters_a_layer_is_real_numbers(owner, layer):
+    whole = np.array([[1, 2, 3, 4], [4, 3, 2, 1]])
+    assert np.array_equal(layer(whole).value, layer(whole.astype(np.float64)).value)
+    assert layer(whole.astype(np.float16)).shape == (2, 4)
+    for x, came in (
+        ([[1.0, 2.0, 3.0, 4.0]], "list"),
+        (None, "NoneType"),
+        (whole.astype(complex), "dtype complex128"),
+        (whole.astype(object), "dtype object"),
+        (whole > 1, "dtype bool"),
+        (whole.astype(str), "dtype <U"),
+    ):
+        with pytest.raises(TypeError, match=f"^{owner}: x must be a Tensor or an array of real numbers; got {came}"):
+            layer(x)
+
+
+def test_what_is_no_configuration_is_refused():
+    for config in (None, {}, MiniGPTConfig):
+        with pytest.raises(TypeError, match=f"^MiniGPT: config must be a MiniGPTConfig; got {type(config).__name__}"):
+            MiniGPT(config)
+
+
+@pytest.mark.parametrize("name", ["causal", "bias", "rope"])
+def test_switches_that_are_no_bools_are_refused(name):
+    with pytest.raises(TypeError, match=f"^MultiHeadAttention: {name} must be true or false; got 'no'"):
+        MultiHeadAttention(4, 2, **{name: "no"})
+
+
+@pytest.mark.parametrize(
+    ("name", "make"),
+    [
+        ("LayerNorm: eps", lambda value: LayerNorm(4, value)),
+        ("MultiHeadAttention: dropout", lambda value: MultiHeadAttention(4, 2, dropout=value)),
+        ("TransformerBlock: dropout", lambda value: TransformerBlock(4, 2, 8, dropout=value)),
+        ("MiniGPTConfig: dropout", lambda value: MiniGPTConfig(dropout=value)),
+    ],
+)
+@pytest.mark.parametrize("value", ["0.1", None, True, 1j, np.ones(2)], ids=repr)
+def test_settings_that_are_no_numbers_are_refused(name, make, value):
+    with pytest.raises(TypeError, match=f"^{name} must be a number; got "):
+        make(value)
+
+
+def test_an_integer_that_no_float_holds_is_refused():
+    with pytest.raises(ValueError, match="MiniGPTConfig: ln_eps must fit a float"):
+        MiniGPTConfig(ln_eps=10**400)
 
 
 def test_impossible_masks_are_refused(rng):

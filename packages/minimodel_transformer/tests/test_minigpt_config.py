@@ -118,3 +118,9 @@ def test_sizes_that_do_not_fit_together_are_refused():
 def test_unknown_field_is_refused():
     with pytest.raises(TypeError, match="n_embd"):
         MiniGPTConfig(n_embd=8)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("dtype", ["float13", 3, [1], object()])
+def test_what_is_no_dtype_is_refused(dtype):
+    with pytest.raises(TypeError, match="MiniGPTConfig: dtype must be float64 or float32; got "):
+        MiniGPTConfig(dtype=dtype)

@@ -177,3 +177,10 @@ def test_impossible_top_k_is_refused():
 def test_impossible_top_p_is_refused(value):
     with pytest.raises(ValueError, match=f"top_p must be above 0 and at most 1; got {value}"):
         Sampler(top_p=value)
+
+
+@pytest.mark.parametrize("name", ["temperature", "top_p"])
+@pytest.mark.parametrize("value", ["1", True, 1j, np.ones(2)], ids=repr)
+def test_settings_that_are_no_numbers_are_refused(name, value):
+    with pytest.raises(TypeError, match=f"^sampling: {name} must be a number; got "):
+        Sampler(**{name: value})

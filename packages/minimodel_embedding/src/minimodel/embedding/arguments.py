@@ -1,7 +1,8 @@
-"""What model parts check of their arguments: sizes, dtypes, generators, arrays. `minimodel.transformer` uses it too."""
+"""What model parts check of their arguments: sizes, numbers, dtypes, generators, arrays. For the siblings too."""
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import numpy as np
@@ -28,18 +29,51 @@ def size_argument(owner: str, name: str, size: int) -> int:
     return int(size)
 
 
+def number_argument(owner: str, name: str, value: object) -> float:
+    """Return a real number as a Python float; its range is the caller's business.
+
+    Raises
+    ------
+    TypeError
+        If it is no real number; a bool is none.
+    ValueError
+        If it is an integer that no float holds.
+    """
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise TypeError(f"{owner}: {name} must be a number; got {value!r}. Give a float.")
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError(f"{owner}: {name} must fit a float; got an integer beyond 1e308. Give a float.") from None
+
+
+def flag_argument(owner: str, name: str, value: object) -> bool:
+    """Return a bool as a Python bool.
+
+    Raises
+    ------
+    TypeError
+        If it is no bool: "no" would count as true.
+    """
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{owner}: {name} must be true or false; got {value!r}. Give a bool.")
+    return bool(value)
+
+
 def dtype_argument(owner: str, dtype: npt.DTypeLike) -> np.dtype[Any]:
     """Return `dtype` as a NumPy dtype, which is native float64 or float32.
 
     Raises
     ------
     TypeError
-        If it is another one.
+        If it is another one, or none.
     """
-    found = np.dtype(dtype)
-    if found not in (np.float64, np.float32):
-        raise TypeError(f"{owner}: dtype must be float64 or float32; got {found}. Choose one of the two.")
-    return found
+    found: object = dtype
+    with contextlib.suppress(TypeError, ValueError):  # of what NumPy does not know either
+        found = np.dtype(dtype)
+    if isinstance(found, np.dtype) and found in (np.float64, np.float32):
+        return found
+    raise TypeError(f"{owner}: dtype must be float64 or float32; got {found}. Choose one of the two.")
 
 
 def rng_argument(owner: str, rng: object) -> np.random.Generator:
@@ -57,6 +91,25 @@ def rng_argument(owner: str, rng: object) -> np.random.Generator:
     is_seed = isinstance(rng, (int, np.integer)) and not isinstance(rng, bool)
     found, seed = (f"{type(rng).__name__} {rng}", rng) if is_seed else (type(rng).__name__, "seed")
     raise TypeError(f"{owner}: rng must be a numpy.random.Generator; got {found}. Pass np.random.default_rng({seed}).")
+
+
+def stream_argument(owner: str, x: object) -> npt.NDArray[Any]:
+    """Return the array that enters a layer: `x` itself if it holds floats, integers as float64.
+
+    Raises
+    ------
+    TypeError
+        If it is no array, or holds no real numbers.
+    """
+    if isinstance(x, np.ndarray):
+        if x.dtype.kind == "f":
+            return x
+        if x.dtype.kind in "iu":
+            return x.astype(np.float64)
+    found = f"dtype {x.dtype}" if isinstance(x, np.ndarray) else type(x).__name__
+    raise TypeError(
+        f"{owner}: x must be a Tensor or an array of real numbers; got {found}. Pass np.array(x, dtype=np.float64)."
+    )
 
 
 def array_argument(owner: str, name: str, values: Tensor | npt.ArrayLike) -> npt.NDArray[Any]:

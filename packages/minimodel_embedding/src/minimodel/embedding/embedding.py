@@ -15,7 +15,7 @@ import numpy.typing as npt
 from autograd_core import Module, Parameter, Tensor, init
 from autograd_core import functional as F
 
-from .arguments import dtype_argument, ids_argument, rng_argument, size_argument
+from .arguments import dtype_argument, ids_argument, number_argument, rng_argument, size_argument
 from .no_draws import NoDraws
 from .storage import read_pair, write_pair
 
@@ -49,8 +49,9 @@ class Embedding(Module):
     ValueError
         If a size is below 1, or `init_scale` is negative or not finite.
     TypeError
-        If a size is not an integer, `dtype` is another one, `rng` is no generator, or for an unknown keyword. There is
-        no `padding_idx`: a padded position teaches nothing when its target is the `ignore_index` of the loss.
+        If a size is not an integer, `init_scale` no number, `dtype` another one, `rng` no generator, or for an unknown
+        keyword. There is no `padding_idx`: a padded position teaches nothing when its target is the `ignore_index` of
+        the loss.
 
     Examples
     --------
@@ -74,13 +75,14 @@ class Embedding(Module):
         self.num_embeddings = size_argument("Embedding", "num_embeddings", num_embeddings)
         self.embedding_dim = size_argument("Embedding", "embedding_dim", embedding_dim)
         dtype = dtype_argument("Embedding", dtype)
+        init_scale = number_argument("Embedding", "init_scale", init_scale)
         if not 0.0 <= init_scale < np.inf:
             raise ValueError(
                 f"Embedding: init_scale must be finite and not negative; got {init_scale}. It is a standard deviation."
             )
         shape = (self.num_embeddings, self.embedding_dim)
         rng = rng_argument("Embedding", rng)
-        self.E = Parameter(init.normal(shape, std=float(init_scale), rng=rng, dtype=dtype))  # (V, d)
+        self.E = Parameter(init.normal(shape, std=init_scale, rng=rng, dtype=dtype))  # (V, d)
 
     def forward(self, ids: Ids) -> Tensor:
         """Return the rows of `ids`.

@@ -8,7 +8,15 @@ import numpy as np
 import numpy.typing as npt
 from autograd_core import Columns, Dropout, Module, Parameter, Tensor, init, is_grad_enabled
 from autograd_core import functional as F
-from minimodel.embedding.arguments import array_argument, dtype_argument, rng_argument, size_argument
+from minimodel.embedding.arguments import (
+    array_argument,
+    dtype_argument,
+    flag_argument,
+    number_argument,
+    rng_argument,
+    size_argument,
+    stream_argument,
+)
 
 from .cache import LayerCache
 from .rope import RotaryCache, Tables, rotary_tables, rotated
@@ -81,9 +89,11 @@ class MultiHeadAttention(Module):
     ) -> None:
         self.d_model = size_argument("MultiHeadAttention", "d_model", d_model)
         self.n_heads = size_argument("MultiHeadAttention", "n_heads", n_heads)
+        self.causal = flag_argument("MultiHeadAttention", "causal", causal)
+        self.bias = flag_argument("MultiHeadAttention", "bias", bias)
+        rope = flag_argument("MultiHeadAttention", "rope", rope)
+        dropout = number_argument("MultiHeadAttention", "dropout", dropout)
         self.d_head = head_width(self.d_model, self.n_heads, rope)
-        self.causal = causal
-        self.bias = bias
         dtype = dtype_argument("MultiHeadAttention", dtype)
         rng = rng_argument("MultiHeadAttention", rng)
         square = (self.d_model, self.d_model)
@@ -132,10 +142,12 @@ class MultiHeadAttention(Module):
             If `x`, `pad_mask` or `position_ids` has another shape, or a cache is full, of another batch, given together
             with a `pad_mask`, or given to attention that is not causal.
         TypeError
-            If `pad_mask` is not bool or `position_ids` are not integers.
+            If `x` holds no real numbers, `pad_mask` is not bool, `position_ids` are not integers, or the cache is none.
         RuntimeError
             If a cache is given and gradients are on.
         """
+        if not isinstance(x, Tensor):
+            x = stream_argument("MultiHeadAttention", x)
         if x.ndim not in (2, 3) or x.shape[-1] != self.d_model:
             raise ValueError(
                 f"MultiHeadAttention: x must be (T, D) or (B, T, D) with D = d_model={self.d_model}; "
@@ -144,9 +156,11 @@ class MultiHeadAttention(Module):
         if pad_mask is not None:
             pad_mask = _checked_mask(pad_mask, x.shape[:-1])
         if cache is not None:
-            self._check_use_of_cache(pad_mask)
+            self._check_use_of_cache(cache, pad_mask)
         qkv = F.joined_linear(x, *self._columns)  # (B, T, 3D)
-        tables = self._rope_tables(x, position_ids, 0 if cache is None else cache.length)
+        tables = None
+        if self._rotary is not None:
+            tables = self._rope_tables(self._rotary, x, position_ids, 0 if cache is None else cache.length)
         if cache is None:
             heads = F.self_attention(qkv, self.n_heads, causal=self.causal, key_mask=pad_mask, rope=tables)  # (B, T, D)
         else:
@@ -172,8 +186,13 @@ class MultiHeadAttention(Module):
         del state["_columns"]
         return state
 
-    def _check_use_of_cache(self, pad_mask: npt.NDArray[np.bool_] | None) -> None:
-        """Raise where a cache would give other numbers than the whole sequence."""
+    def _check_use_of_cache(self, cache: LayerCache, pad_mask: npt.NDArray[np.bool_] | None) -> None:
+        """Raise for what is no cache, and where a cache would give other numbers than the whole sequence."""
+        if not isinstance(cache, LayerCache):
+            raise TypeError(
+                f"MultiHeadAttention: cache must be a LayerCache; got {type(cache).__name__}. "
+                "Of a KeyValueCache, give the one of this layer: cache.layers[i]."
+            )
         if is_grad_enabled():
             raise RuntimeError(
                 "MultiHeadAttention: a cache holds plain numbers, through which no gradient flows; gradients are on. "
@@ -204,14 +223,16 @@ class MultiHeadAttention(Module):
         return Tensor(out.value.swapaxes(-3, -2).reshape(*lead, self.d_model))
 
     def _rope_tables(
-        self, x: Tensor | npt.NDArray[Any], position_ids: npt.NDArray[np.integer[Any]] | None, start: int
-    ) -> Tables | None:
-        """Return the cosines and sines for the positions of `x`, from `start` on by default; None without RoPE."""
-        if self._rotary is None:
-            return None
+        self,
+        rotary: RotaryCache,
+        x: Tensor | npt.NDArray[Any],
+        position_ids: npt.NDArray[np.integer[Any]] | None,
+        start: int,
+    ) -> Tables:
+        """Return the cosines and sines for the positions of `x`, from `start` on by default."""
         dtype = np.result_type(x.dtype, self.W_q.dtype)
         if position_ids is None:
-            return self._rotary.tables(x.shape[-2], dtype, start=start)
+            return rotary.tables(x.shape[-2], dtype, start=start)
         return rotary_tables(checked_positions(position_ids, x.shape[:-1]), self.d_head, dtype)
 
 

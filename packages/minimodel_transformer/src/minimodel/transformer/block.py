@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from autograd_core import Dropout, Module, Tensor
-from minimodel.embedding.arguments import rng_argument
+from minimodel.embedding.arguments import number_argument, rng_argument
 
 from .attention import MultiHeadAttention
 from .cache import LayerCache
@@ -62,6 +62,7 @@ class TransformerBlock(Module):
         dtype: npt.DTypeLike = np.float64,
     ) -> None:
         rng = rng_argument("TransformerBlock", rng)
+        dropout = number_argument("TransformerBlock", "dropout", dropout)
         self.ln1 = LayerNorm(d_model, ln_eps, dtype=dtype)
         self.attn = MultiHeadAttention(
             d_model, n_heads, causal=causal, bias=bias, rope=rope, dropout=dropout, rng=rng, dtype=dtype

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from minimodel.embedding.arguments import dtype_argument, size_argument
+from minimodel.embedding.arguments import dtype_argument, flag_argument, number_argument, size_argument
 
 from .attention import head_width
 
@@ -73,9 +73,9 @@ class MiniGPTConfig:
         for name in ("d_model", "n_heads", "n_layers", "d_ff", "vocab_size", "context_len"):
             self._set(name, size_argument("MiniGPTConfig", name, getattr(self, name)))
         for name in ("attention_bias", "causal"):
-            self._set(name, _flag(name, getattr(self, name)))
+            self._set(name, flag_argument("MiniGPTConfig", name, getattr(self, name)))
         for name in ("dropout", "init_gain", "ln_eps"):
-            self._set(name, _number(name, getattr(self, name)))
+            self._set(name, number_argument("MiniGPTConfig", name, getattr(self, name)))
         self._set("dtype", dtype_argument("MiniGPTConfig", self.dtype).name)
         if self.position not in ("rope", "learned"):
             raise ValueError(f"MiniGPTConfig: position must be 'rope' or 'learned'; got {self.position!r}. Choose one.")
@@ -87,20 +87,6 @@ class MiniGPTConfig:
     def _set(self, name: str, value: object) -> None:
         """Store a checked value; the dataclass is frozen for everybody else."""
         object.__setattr__(self, name, value)
-
-
-def _flag(name: str, value: object) -> bool:
-    """Return a bool as a Python bool."""
-    if not isinstance(value, (bool, np.bool_)):
-        raise TypeError(f"MiniGPTConfig: {name} must be true or false; got {value!r}. Give a bool.")
-    return bool(value)
-
-
-def _number(name: str, value: object) -> float:
-    """Return a real number as a Python float."""
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
-        raise TypeError(f"MiniGPTConfig: {name} must be a number; got {value!r}. Give a float.")
-    return float(value)
 
 
 def _in_range(name: str, value: float, holds: bool, allowed: str) -> None:

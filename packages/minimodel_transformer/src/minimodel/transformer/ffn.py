@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from autograd_core import GELU, Module, Parameter, Tensor, init
 from autograd_core import functional as F
-from minimodel.embedding.arguments import dtype_argument, rng_argument, size_argument
+from minimodel.embedding.arguments import dtype_argument, rng_argument, size_argument, stream_argument
 
 
 class FFN(Module):
@@ -82,7 +82,11 @@ class FFN(Module):
         ------
         ValueError
             If the last axis of `x` is not D.
+        TypeError
+            If `x` holds no real numbers.
         """
+        if not isinstance(x, Tensor):
+            x = stream_argument("FFN", x)
         if x.shape[-1:] != (self.d_model,):
             raise ValueError(
                 f"FFN: the last axis must be d_model={self.d_model}; got shape {x.shape}. "

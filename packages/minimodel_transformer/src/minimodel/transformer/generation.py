@@ -75,7 +75,12 @@ def generate(
 
     prompt = _checked_prompt(model, prompt_ids)
     start = prompt.shape[-1]
-    ids = np.empty((*prompt.shape[:-1], start + int(max_new_tokens)), dtype=np.int64)
+    try:
+        ids = np.empty((*prompt.shape[:-1], start + int(max_new_tokens)), dtype=np.int64)
+    except (MemoryError, ValueError):  # beyond the memory, beyond any array
+        raise ValueError(
+            f"generate: prompt and continuation must fit in memory; got max_new_tokens={max_new_tokens}. Give fewer."
+        ) from None
     ids[..., :start] = prompt
 
     cache = KeyValueCache(model.config.n_layers, context_len) if model.config.causal else None

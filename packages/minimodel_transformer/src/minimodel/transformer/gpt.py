@@ -35,7 +35,7 @@ class MiniGPT(Module):
     Raises
     ------
     TypeError
-        If `rng` is no generator, as a seed.
+        If `config` is none, or `rng` is no generator, as a seed.
 
     Attributes
     ----------
@@ -75,6 +75,11 @@ class MiniGPT(Module):
     position_embedding: Embedding  # only with learned positions
 
     def __init__(self, config: MiniGPTConfig, *, rng: np.random.Generator | None = None) -> None:
+        if not isinstance(config, MiniGPTConfig):
+            raise TypeError(
+                f"MiniGPT: config must be a MiniGPTConfig; got {type(config).__name__}. "
+                "Give MiniGPTConfig(…); of a dict, MiniGPTConfig(**it)."
+            )
         rng = rng_argument("MiniGPT", rng)
         d_model, dtype = config.d_model, config.dtype
         self.config = config
@@ -140,13 +145,14 @@ class MiniGPT(Module):
         IndexError
             If a token or a learned position is out of range.
         TypeError
-            If `tokens` or `position_ids` are not integers, or `pad_mask` is not bool.
+            If `tokens` or `position_ids` are not integers, `pad_mask` is not bool, or `cache` is none.
         """
         tokens = ids_argument("MiniGPT", "tokens", tokens, self.config.vocab_size)
         if tokens.ndim not in (1, 2):
             raise ValueError(
                 f"MiniGPT: tokens must be (T,) or (B, T); got shape {tokens.shape}. Give one sequence or a batch."
             )
+        caches = self._layers_of(cache)
         start = 0 if cache is None else cache.length
         length = start + tokens.shape[-1]
         if length > self.config.context_len:
@@ -160,7 +166,7 @@ class MiniGPT(Module):
             x = x + self.position_embedding(checked_positions(given, tokens.shape))
         if self.dropout is not None:
             x = self.dropout(x)
-        for block, layer_cache in zip(self.blocks, self._layers_of(cache), strict=True):
+        for block, layer_cache in zip(self.blocks, caches, strict=True):
             x = block(x, pad_mask=pad_mask, position_ids=position_ids, cache=layer_cache)
         return F.linear(self.ln_final(x), self.embedding.E.T)  # (B, T, V)
 
@@ -168,6 +174,11 @@ class MiniGPT(Module):
         """Return the cache of each block, None without one."""
         if cache is None:
             return [None] * len(self.blocks)
+        if not isinstance(cache, KeyValueCache):
+            raise TypeError(
+                f"MiniGPT: cache must be a KeyValueCache; got {type(cache).__name__}. "
+                "Make it with KeyValueCache(model.config.n_layers, model.config.context_len)."
+            )
         if len(cache.layers) != len(self.blocks):
             raise ValueError(
                 f"MiniGPT: a cache must have as many layers as the model, {len(self.blocks)}; got {len(cache.layers)}. "

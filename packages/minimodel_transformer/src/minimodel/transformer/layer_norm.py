@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from autograd_core import Module, Parameter, Tensor
 from autograd_core import functional as F
-from minimodel.embedding.arguments import dtype_argument, size_argument
+from minimodel.embedding.arguments import dtype_argument, number_argument, size_argument, stream_argument
 
 
 class LayerNorm(Module):
@@ -45,10 +45,10 @@ class LayerNorm(Module):
     """
 
     def __init__(self, d_model: int, eps: float = 1e-5, *, dtype: npt.DTypeLike = np.float64) -> None:
+        self.eps = number_argument("LayerNorm", "eps", eps)
         if not 0.0 < eps < np.inf:
             raise ValueError(f"LayerNorm: eps must be positive and finite; got {eps}. The usual value is 1e-5.")
         self.d_model = size_argument("LayerNorm", "d_model", d_model)
-        self.eps = float(eps)
         dtype = dtype_argument("LayerNorm", dtype)
         self.gamma = Parameter(np.ones(self.d_model, dtype))  # (D,)
         self.beta = Parameter(np.zeros(self.d_model, dtype))  # (D,)
@@ -68,7 +68,11 @@ class LayerNorm(Module):
         ------
         ValueError
             If the last axis of `x` is not D.
+        TypeError
+            If `x` holds no real numbers.
         """
+        if not isinstance(x, Tensor):
+            x = stream_argument("LayerNorm", x)
         if x.shape[-1:] != (self.d_model,):
             raise ValueError(
                 f"LayerNorm: the last axis must be d_model={self.d_model}; got shape {x.shape}. "

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from minimodel.embedding.arguments import number_argument
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +29,7 @@ class Sampler:
     ValueError
         If a value is out of range.
     TypeError
-        If `top_k` is not an integer.
+        If `top_k` is not an integer, or one of the others no number.
 
     References
     ----------
@@ -41,6 +42,7 @@ class Sampler:
     top_p: float | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "temperature", number_argument("sampling", "temperature", self.temperature))
         if not 0.0 <= self.temperature < np.inf:
             raise ValueError(
                 f"sampling: temperature must be finite and not negative; got {self.temperature}. 0 is greedy."
@@ -52,10 +54,12 @@ class Sampler:
                 )
             if self.top_k < 1:
                 raise ValueError(f"sampling: top_k must be at least 1; got {self.top_k}. Leave it out to keep all ids.")
-        if self.top_p is not None and not 0.0 < self.top_p <= 1.0:
-            raise ValueError(
-                f"sampling: top_p must be above 0 and at most 1; got {self.top_p}. Leave it out to keep all ids."
-            )
+        if self.top_p is not None:
+            object.__setattr__(self, "top_p", number_argument("sampling", "top_p", self.top_p))
+            if not 0.0 < self.top_p <= 1.0:
+                raise ValueError(
+                    f"sampling: top_p must be above 0 and at most 1; got {self.top_p}. Leave it out to keep all ids."
+                )
 
     def probabilities(self, logits: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
         """Return the distribution that `draw` draws from; ids that were filtered out have probability 0.
