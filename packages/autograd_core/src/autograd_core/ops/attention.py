@@ -29,7 +29,7 @@ class _Attended(NamedTuple):
     v: Array  # (..., Tk, K)
     weights: Array  # (..., Tq, Tk), rows sum to 1, or are 0 for a query that sees no key; 0 where masked
     out: Array  # (..., Tq, K)
-    visible: Array | None  # broadcasts to (..., Tq, Tk); None if every key is seen
+    visible: BoolArray | None  # broadcasts to (..., Tq, Tk); may be None unless polluted
     polluted: bool  # a query, key or value, seen or not, holds NaN or inf
 
 
@@ -62,19 +62,15 @@ def _ones(keys: int, dtype: str) -> Array:
     return vector
 
 
-def _visible(causal: bool, key_mask: BoolArray | None, scores: Array) -> tuple[Array | None, Array | None]:
-    """Return which scores are seen, as booleans and as factors of the scores' dtype; None if all are."""
-    queries, keys = scores.shape[-2:]
+def _visible(causal: bool, key_mask: BoolArray | None, shape: tuple[int, ...]) -> BoolArray:
+    """Return which scores of `shape` are seen; broadcasts to (..., Tq, Tk)."""
+    queries, keys = shape[-2:]
     if key_mask is None:
-        if not causal:
-            return None, None
-        return _causal(queries, keys), _causal_factor(queries, keys, scores.dtype.char)
+        return _causal(queries, keys) if causal else np.ones((1, 1), np.bool_)
     # (B, Tk) -> (B, 1, ..., 1, Tk)
     lead = key_mask.shape[:-1]
-    visible = key_mask.reshape(*lead, *(1,) * (scores.ndim - len(lead) - 1), keys)
-    if causal:
-        visible = visible & _causal(queries, keys)
-    return visible, visible.astype(scores.dtype)
+    seen = key_mask.reshape(*lead, *(1,) * (len(shape) - len(lead) - 1), keys)
+    return seen & _causal(queries, keys) if causal else seen
 
 
 def _attend(
@@ -84,10 +80,13 @@ def _attend(
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         scores = np.matmul(q, k.swapaxes(-1, -2))
         scores *= scale
-        visible, factor = _visible(causal, key_mask, scores)
         weights = np.exp(scores, scores)
-        if factor is not None:
-            weights *= factor
+        visible = None  # asked for below only where something is not finite: most calls need no booleans
+        if key_mask is not None:
+            visible = _visible(causal, key_mask, weights.shape)
+            weights *= visible.astype(weights.dtype)
+        elif causal:
+            weights *= _causal_factor(*weights.shape[-2:], weights.dtype.char)
         sums = _row_sums(weights)  # (..., Tq, 1)
         inverse = np.reciprocal(sums)
         # Large if a sum is, or is close to 0. NaN fails the comparison too; it may come from a masked score (inf * 0):
@@ -95,6 +94,7 @@ def _attend(
         limit = _LIMIT.get(scores.dtype, 64.0)
         mild = _square(sums + inverse) < limit * limit
         if not mild:
+            visible = _visible(causal, key_mask, weights.shape)
             weights, sums = _exp_by_row(np.matmul(q, k.swapaxes(-1, -2)) * scale, visible, limit)
             inverse = np.divide(1.0, sums, out=np.zeros_like(sums), where=sums != 0)
         weights *= inverse
@@ -102,6 +102,7 @@ def _attend(
         polluted = not mild and not bool(np.isfinite(k).all())
         # One number tells whether a NaN or inf, even under weight 0, came through the product.
         if not math.isfinite(_square(out if out.base is None else out.base)):
+            visible = _visible(causal, key_mask, weights.shape)
             polluted = _keep_masked_out(weights, v, visible, out) or polluted
     return _Attended(q, k, v, weights, out, visible, polluted)
 
@@ -119,14 +120,13 @@ def _square(x: Array) -> float:
     return flat.dot(flat)  # type: ignore[no-any-return]  # a NumPy scalar, which compares as a float does
 
 
-def _exp_by_row(scores: Array, visible: Array | None, limit: float) -> tuple[Array, Array]:
+def _exp_by_row(scores: Array, visible: BoolArray, limit: float) -> tuple[Array, Array]:
     """Return exp(scores), 0 where masked, and the row sums; rows whose sum would leave the limits are shifted first.
 
     A row that is not shifted has the bits it would have without the others: whether this function runs is decided by
     all rows together, what it does to a row by that row's visible keys.
     """
-    if visible is not None:
-        scores = np.where(visible, scores, -np.inf).astype(scores.dtype, copy=False)
+    scores = np.where(visible, scores, -np.inf).astype(scores.dtype, copy=False)
     weights = np.exp(scores)
     sums = _row_sums(weights)
     shifted = ~((sums < limit) & (sums > 1.0 / limit))[..., 0]
@@ -136,13 +136,13 @@ def _exp_by_row(scores: Array, visible: Array | None, limit: float) -> tuple[Arr
     return weights, _row_sums(weights)
 
 
-def _keep_masked_out(weights: Array, v: Array, visible: Array | None, out: Array) -> bool:
+def _keep_masked_out(weights: Array, v: Array, visible: BoolArray, out: Array) -> bool:
     """Redo, in `out`, the rows that 0 times a masked NaN or inf has spoilt; return whether v holds one."""
     finite = np.isfinite(v)
     if finite.all():
         return False
     clean = np.matmul(weights, np.where(finite, v, np.zeros((), v.dtype)))
-    seen = np.broadcast_to(True if visible is None else visible, weights.shape).astype(v.dtype)
+    seen = np.broadcast_to(visible, weights.shape).astype(v.dtype)
     sees_it = np.matmul(seen, (~finite).astype(v.dtype)) > 0
     np.copyto(out, np.where(sees_it, out, clean))
     return True
