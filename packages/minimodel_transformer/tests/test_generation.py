@@ -119,6 +119,11 @@ def test_dropout_is_off_and_its_generators_do_not_move(rng):
     assert all(m.training for m in model.modules())
 
 
+def test_a_context_that_no_memory_holds_costs_what_is_used_of_it():
+    short, endless = (model_of(context_len=length).generate([3, 1, 4], 5, temperature=0) for length in (9, 2**50))
+    assert endless.tolist() == short.tolist()
+
+
 def test_no_graph_is_recorded(rng):
     model = model_of()
     recorded = []

@@ -83,7 +83,8 @@ def generate(
         ) from None
     ids[..., :start] = prompt
 
-    cache = KeyValueCache(model.config.n_layers, context_len) if model.config.causal else None
+    # Room for what there will be, which may be far less than the context.
+    cache = KeyValueCache(model.config.n_layers, min(context_len, ids.shape[-1])) if model.config.causal else None
     with model.evaluating(), no_grad():
         for end in range(start, ids.shape[-1]):
             if cache is not None and end <= context_len:
