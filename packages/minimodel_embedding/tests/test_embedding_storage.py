@@ -77,7 +77,7 @@ def test_a_path_that_does_not_end_in_a_name_is_refused(tmp_path, rng, monkeypatc
     monkeypatch.chdir(tmp_path / "inside")
     before = sorted(tmp_path.rglob("*"))
     for use in (Embedding(3, 2, rng=rng).save, Embedding.load):
-        with pytest.raises(ValueError, match=r"must end in a name, from which the names of two files are made; got .*"):
+        with pytest.raises(ValueError, match=r"^Embedding: path must end in the name of a file; got .*\. Give"):
             use(path)
     assert sorted(tmp_path.rglob("*")) == before
 

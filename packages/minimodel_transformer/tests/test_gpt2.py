@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import safetensors.numpy
-from autograd_core import Dropout, no_grad, optim
-from minimodel.transformer import MiniGPT, MiniGPTConfig, load_gpt2, save_gpt2
+from autograd_core import Dropout, Parameter, no_grad, optim
+from minimodel.transformer import LayerNorm, MiniGPT, MiniGPTConfig, load_gpt2, save_gpt2
 
 DATA = Path(__file__).parent / "data" / "gpt2"
 
@@ -316,6 +316,31 @@ def test_models_that_gpt2_is_not_are_refused(tmp_path, changes, message):
     assert not (tmp_path / "saved").exists()
 
 
+@pytest.mark.parametrize("other", [None, LayerNorm(4)], ids=["None", "LayerNorm"])
+def test_what_is_no_model_is_not_saved(tmp_path, other):
+    with pytest.raises(TypeError, match=f"^save_gpt2: model must be a MiniGPT; got {type(other).__name__}"):
+        save_gpt2(other, tmp_path / "saved")
+    assert not (tmp_path / "saved").exists()
+
+
+def test_a_parameter_of_another_shape_is_not_saved(tmp_path):
+    model = MiniGPT(MiniGPTConfig(position="learned", attention_bias=True))
+    model.blocks[1].ffn.W2 = Parameter(np.zeros((3, 64)))
+    with pytest.raises(
+        ValueError, match=r"blocks\.1\.ffn\.W2 must have shape \(256, 64\), as the configuration says; got \(3, 64\)"
+    ):
+        save_gpt2(model, tmp_path / "saved")
+    assert not (tmp_path / "saved").exists()
+
+
+@pytest.mark.parametrize("folder", [None, 3, b"folder"])
+def test_what_is_no_folder_is_refused(folder):
+    model = MiniGPT(MiniGPTConfig(position="learned", attention_bias=True))
+    for name, use in (("load_gpt2", load_gpt2), ("save_gpt2", lambda folder: save_gpt2(model, folder))):
+        with pytest.raises(TypeError, match=f"^{name}: path must be a str or a path; got {type(folder).__name__}"):
+            use(folder)
+
+
 def assert_refused(folder, match):
     with pytest.raises(ValueError, match=match) as error:
         load_gpt2(folder)
@@ -371,6 +396,17 @@ def test_unknown_tensors_are_refused(folder_of, name):
     assert_refused(folder, rf"must hold a GPT-2 of 2 layers and nothing else; missing none, unknown {name}\.")
 
 
+@pytest.mark.parametrize("name", ["h.\u0661.attn.bias", f"h.{'9' * 5000}.attn.bias", "h.-1.attn.bias"])
+def test_what_only_looks_like_a_mask_buffer_is_refused(folder_of, name):
+    folder = rewrite(folder_of(), lambda tensors: tensors.update({name: np.zeros(3, np.float32)}))
+    assert_refused(folder, rf"must hold a GPT-2 of 2 layers and nothing else; missing none, unknown {name}\.")
+
+
+def test_names_of_tensors_cannot_break_the_line(folder_of):
+    folder = rewrite(folder_of(), lambda tensors: tensors.update({"a\nb\x1b[2J": np.zeros(3, np.float32)}))
+    assert_refused(folder, r"missing none, unknown 'a\\nb\\x1b\[2J'\.")
+
+
 def test_missing_and_unknown_tensors_are_listed_together(folder_of):
     def change(tensors):
         tensors["transformer.norm.weight"] = tensors.pop("transformer.ln_f.weight")
@@ -381,7 +417,7 @@ def test_missing_and_unknown_tensors_are_listed_together(folder_of):
 
 def test_a_tensor_in_both_spellings_is_refused(folder_of):
     folder = rewrite(folder_of(), lambda tensors: tensors.update({"ln_f.bias": np.zeros(32, np.float32)}))
-    assert_refused(folder, r"must be there once; got both .*ln_f\.bias and .*ln_f\.bias")
+    assert_refused(folder, r"must be there once; got both .*ln_f\.bias, .*ln_f\.bias\.")
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 from autograd_core import Linear, Sequential
-from minimodel.transformer import MiniGPT, MiniGPTConfig, load_weights, save_weights
+from minimodel.transformer import LayerNorm, MiniGPT, MiniGPTConfig, load_weights, save_weights
 
 TINY = {"d_model": 12, "n_heads": 3, "n_layers": 2, "d_ff": 20, "vocab_size": 11, "context_len": 7}
 
@@ -171,3 +171,18 @@ def test_failed_save_leaves_the_old_file(tmp_path, saved, monkeypatch):
         save_weights(tiny(1), file)
     assert file.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["model.safetensors"]
+
+
+@pytest.mark.parametrize("path", ["new/", "", ".", "new/..", "a\0b"])
+def test_a_path_that_does_not_end_in_a_name_is_refused(tmp_path, monkeypatch, path):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=r"^save_weights: path must end in the name of a file; got "):
+        save_weights(LayerNorm(4), path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("path", [None, 3, b"weights"])
+@pytest.mark.parametrize("use", [save_weights, load_weights])
+def test_what_is_no_path_is_refused(use, path):
+    with pytest.raises(TypeError, match=f"^{use.__name__}: path must be a str or a path; got {type(path).__name__}"):
+        use(LayerNorm(4), path)

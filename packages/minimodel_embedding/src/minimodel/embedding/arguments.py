@@ -1,8 +1,10 @@
-"""What model parts check of their arguments: sizes, numbers, dtypes, generators, arrays. For the siblings too."""
+"""What model parts check of their arguments: sizes, numbers, paths, dtypes, generators, arrays. For siblings too."""
 
 from __future__ import annotations
 
 import contextlib
+import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -74,6 +76,40 @@ def dtype_argument(owner: str, dtype: npt.DTypeLike) -> np.dtype[Any]:
     if isinstance(found, np.dtype) and found in (np.float64, np.float32):
         return found
     raise TypeError(f"{owner}: dtype must be float64 or float32; got {found}. Choose one of the two.")
+
+
+def path_argument(owner: str, path: Any) -> Path:
+    """Return a str or a path as a Path.
+
+    Raises
+    ------
+    TypeError
+        If it is something else; bytes too.
+    """
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"{owner}: path must be a str or a path; got {type(path).__name__}. Give a name, as 'letters'.")
+    return Path(path)
+
+
+def file_argument(owner: str, path: Any, *, without: str = "") -> Path:
+    """Return where a file goes: `path`, which ends in a name, less the ending `without`.
+
+    Raises
+    ------
+    ValueError
+        If it does not end in a name. Of "letters/" a Path forgets the slash: the file would stand beside that folder.
+    TypeError
+        As `path_argument`.
+    """
+    whole = path_argument(owner, path)
+    as_given = os.fspath(path)
+    # Not `with_suffix`, which would take the ".5" of "run-0.5" for an ending.
+    name = os.path.basename(as_given).removesuffix(without)
+    if not name.strip(".") or "\0" in name:
+        raise ValueError(
+            f"{owner}: path must end in the name of a file; got {as_given!r}. Give a name, as 'folder/letters'."
+        )
+    return whole.with_name(name)
 
 
 def rng_argument(owner: str, rng: object) -> np.random.Generator:

@@ -21,6 +21,8 @@ import numpy.lib.format as npy_format
 import numpy.typing as npt
 from autograd_core.files import write_atomic
 
+from .arguments import file_argument
+
 FORMAT = "minimodel.embedding"
 VERSION = 1
 
@@ -83,20 +85,8 @@ def read_pair(path: str | os.PathLike[str]) -> npt.NDArray[Any]:
 
 def _pair(path: str | os.PathLike[str]) -> tuple[Path, Path]:
     """Return the two file names of `path`."""
-    if not isinstance(path, (str, os.PathLike)):
-        raise TypeError(
-            f"Embedding: path must be a str or a path; got {type(path).__name__}. Give a name, as 'letters'."
-        )
-    # As it was written: a Path forgets the slash of "letters/", and the files would stand beside that folder.
-    folder, name = os.path.split(os.fspath(path))
-    # Not `with_suffix`, which would take the ".5" of "run-0.5" for an extension.
-    stem = name.removesuffix(".npy")
-    if not stem.strip(".") or "\0" in stem:
-        raise ValueError(
-            f"Embedding: path must end in a name, from which the names of two files are made; got {os.fspath(path)!r}. "
-            "Give folder and name, as 'folder/letters'."
-        )
-    return Path(folder, stem + ".npy"), Path(folder, stem + ".json")
+    base = file_argument("Embedding", path, without=".npy")
+    return base.with_name(base.name + ".npy"), base.with_name(base.name + ".json")
 
 
 def _describe(matrix: npt.NDArray[Any]) -> dict[str, Any]:

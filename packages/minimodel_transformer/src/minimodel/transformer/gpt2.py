@@ -11,14 +11,13 @@ import re
 import warnings
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import safetensors.numpy
 from autograd_core.files import write_atomic
-from minimodel.embedding.arguments import rng_argument
+from minimodel.embedding.arguments import path_argument, rng_argument
 from minimodel.embedding.no_draws import NoDraws
 
 from .config import MiniGPTConfig
@@ -33,7 +32,7 @@ _PREFIX = "transformer."
 _HEAD = "lm_head.weight"
 
 # Masks that old versions saved as if they were weights. The first is no bias, whatever it is called.
-_MASK_BUFFER = re.compile(r"h\.\d+\.attn\.(masked_)?bias")
+_MASK_BUFFER = re.compile(r"h\.[0-9]{1,9}\.attn\.(masked_)?bias")
 
 _NAMED = 4  # tensors that a message lists
 
@@ -93,7 +92,7 @@ def load_gpt2(
     Radford et al., "Language Models are Unsupervised Multitask Learners" (2019), §2.3.
     """
     generator = rng_argument("load_gpt2", rng)
-    folder = Path(folder)
+    folder = path_argument("load_gpt2", folder)
     for name in (CONFIG, WEIGHTS):
         if not (folder / name).is_file():
             raise FileNotFoundError(
@@ -141,9 +140,14 @@ def save_gpt2(model: MiniGPT, folder: str | os.PathLike[str]) -> None:
     ------
     ValueError
         If the model is not one that GPT-2 could be.
+    TypeError
+        If it is no MiniGPT.
     OSError
         If the folder cannot be written.
     """
+    if not isinstance(model, MiniGPT):
+        raise TypeError(f"save_gpt2: model must be a MiniGPT; got {type(model).__name__}. Save it with save_weights.")
+    folder = path_argument("save_gpt2", folder)
     config = model.config
     for name, needed in {"position": "learned", "attention_bias": True, "causal": True}.items():
         found = getattr(config, name)
@@ -152,11 +156,18 @@ def save_gpt2(model: MiniGPT, folder: str | os.PathLike[str]) -> None:
                 f"save_gpt2: GPT-2 has {name}={needed!r}; the model has {found!r}. Save it with save_weights instead."
             )
     parameters = dict(model.named_parameters())
-    arrays = {
-        _PREFIX + entry.name: np.ascontiguousarray(np.concatenate([parameters[p].value for p in entry.parts], axis=-1))
-        for entry in _tensors(config)
-    }
-    folder = Path(folder)
+    arrays = {}
+    for entry in _tensors(config):
+        *rows, columns = entry.shape
+        for part in entry.parts:
+            expected, found = (*rows, columns // len(entry.parts)), parameters[part].shape
+            if found != expected:  # a parameter that was replaced
+                raise ValueError(
+                    f"save_gpt2: {part} must have shape {expected}, as the configuration says; got {found}. "
+                    "Make the model with the sizes it has."
+                )
+        joined = np.concatenate([parameters[part].value for part in entry.parts], axis=-1)
+        arrays[_PREFIX + entry.name] = np.ascontiguousarray(joined)
     folder.mkdir(parents=True, exist_ok=True)
     # transformers asks the header which framework's layout the tensors have: "pt".
     write_atomic(folder / WEIGHTS, safetensors.numpy.save(arrays, {"format": "pt"}))
@@ -194,7 +205,7 @@ def _checked_names(config: MiniGPTConfig, file: TensorFile) -> dict[str, str]:
         name = stored.removeprefix(_PREFIX)
         if name in names:
             raise ValueError(
-                f"{file.path}: a tensor must be there once; got both {names[name]} and {stored}. Save it again."
+                f"{file.path}: a tensor must be there once; got both {_listed([names[name], stored])}. Save it again."
             )
         names[name] = stored
     # A file cannot hold more layers than tensors, whatever a damaged configuration claims.
@@ -235,4 +246,6 @@ def _check_head(file: TensorFile, names: dict[str, str], model: MiniGPT) -> None
 
 def _listed(names: list[str]) -> str:
     """Return the first names, and that there are more; "none" if there is none."""
-    return ", ".join(names[:_NAMED]) + (" and others" if len(names) > _NAMED else "") or "none"
+    # A file's names may hold anything, also what would break the line or act on a terminal.
+    shown = [name if name.isprintable() else repr(name) for name in names[:_NAMED]]
+    return ", ".join(shown) + (" and others" if len(names) > _NAMED else "") or "none"

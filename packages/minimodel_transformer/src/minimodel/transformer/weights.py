@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping
-from pathlib import Path
 
 import numpy as np
 import safetensors.numpy
 from autograd_core import Module
 from autograd_core.files import write_atomic
+from minimodel.embedding.arguments import file_argument, path_argument
 from safetensors import SafetensorError
 
 
@@ -30,9 +30,12 @@ def save_weights(model: Module, path: str | os.PathLike[str], metadata: Mapping[
     ------
     OSError
         If the folder is missing or not writable.
+    ValueError
+        If the path does not end in a name.
     """
+    file = file_argument("save_weights", path)
     arrays = {name: np.ascontiguousarray(parameter.value) for name, parameter in model.named_parameters()}
-    write_atomic(path, safetensors.numpy.save(arrays, None if metadata is None else dict(metadata)))
+    write_atomic(file, safetensors.numpy.save(arrays, None if metadata is None else dict(metadata)))
 
 
 def load_weights(model: Module, path: str | os.PathLike[str]) -> None:
@@ -56,7 +59,7 @@ def load_weights(model: Module, path: str | os.PathLike[str]) -> None:
     RuntimeWarning
         If the file holds NaN or infinite values.
     """
-    file = Path(path)
+    file = path_argument("load_weights", path)
     content = file.read_bytes()
     try:
         found = safetensors.numpy.load(content)
