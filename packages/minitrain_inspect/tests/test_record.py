@@ -1,60 +1,13 @@
-"""Series and Record: exact where they promise it, bounded in memory, and blind to what a row may lack."""
+"""Record: medians where it promises them, bounded in memory, and blind to what a row may lack."""
 
 import itertools
 import math
 from pathlib import Path
 from statistics import median
 
-import pytest
 from diagnosed_rows import course
-from minitrain.diagnosis import Point, Record, Series
+from minitrain.diagnosis import Point, Record
 from minitrain.log import LogWriter, read_log
-
-
-def series(values: list[float]) -> Series:
-    made = Series()
-    for step, value in enumerate(values, start=1):
-        made.add(step, value)
-    return made
-
-
-@pytest.mark.parametrize("count", [1, 2, 511, 512, 513, 1024, 1025, 7001])
-def test_a_series_keeps_ends_and_extremes_exactly_and_few_points(count: int) -> None:
-    values = [math.sin(7.0 * place) for place in range(count)]
-    made = series(values)
-    assert (made.count, made.first, made.last) == (count, Point(1, values[0]), Point(count, values[-1]))
-    assert made.lowest == Point(values.index(min(values)) + 1, min(values))
-    assert made.highest == Point(values.index(max(values)) + 1, max(values))
-    points = made.points
-    assert len(points) <= 513
-    assert all(values[step - 1] == value for step, value in points)
-    gaps = {b.step - a.step for a, b in itertools.pairwise(points[:-1])}
-    assert len(gaps) <= 1, "evenly spread"
-    assert points[-1] == made.last
-    if count <= 512:
-        assert len(points) == count
-
-
-def test_an_empty_series_has_nothing() -> None:
-    empty = Series()
-    assert empty.first is empty.last is empty.lowest is empty.highest is None
-    assert empty.points == []
-    assert empty.recent() is None
-    assert empty.at(9) is None
-
-
-def test_recent_is_a_median_of_the_last_points() -> None:
-    made = series([9.0, 1.0, 2.0, 50.0])
-    assert made.recent(0.0, 3) == 2.0
-    assert made.recent(1.0) == 5.5
-    assert made.recent(0.0, 5) is None
-
-
-def test_the_value_at_a_step_is_the_last_one_up_to_it() -> None:
-    made = Series()
-    made.add(10, 0.5)
-    made.add(20, 0.25)
-    assert [made.at(step) for step in (9, 10, 19, 20, 99)] == [None, 0.5, 0.5, 0.25, 0.25]
 
 
 def test_smoothed_series_are_medians_of_five_rows() -> None:
@@ -96,8 +49,7 @@ def test_memory_does_not_grow_with_the_rows() -> None:
         rows = itertools.islice(itertools.cycle(course(steps=60)), count)
         record = Record({**row, "step": place} for place, row in enumerate(rows, start=1))
         lengths = [len(each._points) for each in (*record.scalars.values(), record.smooth_loss, record.typical_update)]
-        for group in (record.update_ratio, record.dead_fraction, record.gradient):
-            lengths += [len(each._points) for each in group.values()]
+        lengths += [len(each._kept) for each in (record.update_ratio, record.dead_fraction, record.gradient)]
         return max(lengths)
 
     assert kept(100) == 100

@@ -27,6 +27,7 @@ LAYER_BUCKETS = 200
 LAYER_POINTS = 40_000  # of a whole chart: what a browser draws without a pause, and half a megabyte
 _FEWEST_BUCKETS = 16
 _BAND_POSITIONS = np.array([0.0, 0.1, 0.5, 0.9, 1.0])
+_NO_BREAK = np.zeros(len(BAND), dtype=bool)
 _TABLE_ROWS = 24
 
 
@@ -141,7 +142,7 @@ class SeriesReader:
             self._inspected = True
             for key, reader in self._layers.items():
                 reader.add(step, *_layer_values(key, inspection, flagged))
-        if self._not_finite is None:
+        if self._not_finite is None and (flagged or _holds_bad(inspection or {})):
             self._not_finite = _first_not_finite(step, inspection or {}, flagged)
 
     def series(self) -> RunSeries:
@@ -175,17 +176,27 @@ def _add_scalars(decimator: Decimator, step: int, row: Mapping[str, Any], flagge
 
 def _layer_values(
     key: str, inspection: Mapping[str, Any], flagged: Mapping[str, str]
-) -> tuple[tuple[str, ...], list[float | None], list[bool]]:
-    """Names, values and whether anything was not finite, of one kind of statistic in one row."""
+) -> tuple[list[str], list[float | None], list[int]]:
+    """Names and values of one kind of statistic in one row, and the places of those that held what is not finite."""
     if key == "activation":
         modules: Mapping[str, Mapping[str, Any]] = inspection.get("modules") or {}
-        return (
-            tuple(modules),
-            [module.get("mean_abs") for module in modules.values()],
-            [bool(module.get("nan") or module.get("inf")) for module in modules.values()],
-        )
+        statistics = list(modules.values())
+        bad = [place for place, module in enumerate(statistics) if module.get("nan") or module.get("inf")]
+        return list(modules), [module.get("mean_abs") for module in statistics], bad
     group: Mapping[str, float | None] = inspection.get(key) or {}
-    return tuple(group), list(group.values()), [f"inspect.{key}.{name}" in flagged for name in group]
+    names = list(group)
+    # Most rows have nothing flagged, and then no name need be looked up.
+    bad = [place for place, name in enumerate(names) if f"inspect.{key}.{name}" in flagged] if flagged else []
+    return names, list(group.values()), bad
+
+
+def _holds_bad(inspection: Mapping[str, Any]) -> bool:
+    """Whether any module or gradient of the row held NaN or infinity."""
+    return any(
+        statistics.get("nan") or statistics.get("inf")
+        for part in ("modules", "gradients")
+        for statistics in (inspection.get(part) or {}).values()
+    )
 
 
 class _LayerReader:
@@ -193,32 +204,32 @@ class _LayerReader:
 
     def __init__(self, band_buckets: int, layer_buckets: int, points: int) -> None:
         self._columns: dict[str, int] = {}
-        self._names: tuple[str, ...] = ()  # of the row before: names rarely change
+        self._names: list[str] = []  # of the row before: they rarely change
+        self._where = np.empty(0, dtype=np.intp)
         self._lines: Decimator | None = None
         self._band = Decimator(len(BAND), band_buckets)
         self._buckets, self._points = layer_buckets, points
 
-    def add(self, step: int, names: tuple[str, ...], values: list[float | None], bad: list[bool]) -> None:
+    def add(self, step: int, names: list[str], values: list[float | None], bad: list[int]) -> None:
         if names != self._names:
             self._names = names
             for name in names:
                 self._columns.setdefault(name, len(self._columns))
+            self._where = np.array([self._columns[name] for name in names], dtype=np.intp)
         if not names:
             return
         if self._lines is None:
             share = self._points // (2 * len(names)) // 2 * 2
             self._lines = Decimator(len(names), min(self._buckets, max(_FEWEST_BUCKETS, share)))
         self._lines.widen(len(self._columns))
-        where = [self._columns[name] for name in names]
         row = np.full(len(self._columns), np.nan)
-        row[where] = np.array(values, dtype=np.float64)
+        row[self._where] = np.array(values, dtype=np.float64)  # None becomes NaN
         not_finite = np.zeros(len(self._columns), dtype=bool)
-        not_finite[where] = bad
+        not_finite[self._where[bad]] = True
         self._lines.add(step, row, gap=not_finite & np.isnan(row), not_finite=not_finite)
         band = _band(row)
         if band is not None:
-            nothing = np.zeros(len(BAND), dtype=bool)
-            self._band.add(step, band, gap=nothing, not_finite=nothing)
+            self._band.add(step, band, gap=_NO_BREAK, not_finite=_NO_BREAK)
 
     def series(self) -> LayerSeries:
         if self._lines is None:

@@ -9,12 +9,14 @@ from .finding import Finding, Range
 from .folder import all_rules, findings
 from .judgement import Rule, Sighting, diagnose, rule
 from .probes import future_leak
-from .record import Point, Record, Series
+from .record import Record
 from .rules import RULES, healthy_ranges
+from .series import Course, Point, Series, Table
 from .watch import Watch
 
 __all__ = [
     "RULES",
+    "Course",
     "Finding",
     "Point",
     "Range",
@@ -22,6 +24,7 @@ __all__ = [
     "Rule",
     "Series",
     "Sighting",
+    "Table",
     "Text",
     "Watch",
     "all_rules",

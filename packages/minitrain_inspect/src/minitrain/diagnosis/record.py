@@ -1,7 +1,7 @@
 """What a diagnosis knows of a run: the rows of its log, taken in one by one and summed up in bounded memory.
 
-`Series` keeps one number's course, `Record` all of a run's. Rules read a `Record` and nothing else; the configuration
-of the run never comes here.
+`Record` keeps the courses of all numbers of a run (`series.py`). Rules read a `Record` and nothing else; the
+configuration of the run never comes here.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from collections.abc import Iterable, Mapping
 from statistics import median
 from typing import Any, NamedTuple
 
-_KEPT = 512
-"""Points of a series at most. Even, so that half can be left out."""
+import numpy as np
+
+from .series import Series, Table
 
 _WINDOW, _SHORT_WINDOW = 5, 3
 """Rows of the smoothed series: two bad ones in a row, or one, do not show."""
@@ -22,75 +23,6 @@ _SCALARS = (
     *("train_loss", "val_loss", "ngram_loss", "uniform_loss"),
     *("learning_rate", "grad_norm", "grad_norm_max", "future_leak"),
 )
-
-
-class Point(NamedTuple):
-    """A value and the optimiser step it belongs to."""
-
-    step: int
-    value: float
-
-
-class Series:
-    """The course of one number: first, last, lowest and highest point exactly, and up to 512 spread evenly.
-
-    Attributes
-    ----------
-    count : int
-        Values added.
-    first, last, lowest, highest : Point or None
-        None before the first value. Of equal extremes the first.
-    """
-
-    __slots__ = ("_every", "_points", "count", "first", "highest", "last", "lowest")
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.first: Point | None = None
-        self.last: Point | None = None
-        self.lowest: Point | None = None
-        self.highest: Point | None = None
-        self._points: list[Point] = []
-        self._every = 1
-
-    def add(self, step: int, value: float) -> None:
-        """Take in the next value; it must be finite."""
-        point = Point(step, value)
-        self.first = self.first or point
-        self.last = point
-        if self.lowest is None or value < self.lowest.value:
-            self.lowest = point
-        if self.highest is None or value > self.highest.value:
-            self.highest = point
-        if self.count % self._every == 0:
-            if len(self._points) == _KEPT:
-                self._points = self._points[::2]
-                self._every *= 2
-            if self.count % self._every == 0:
-                self._points.append(point)
-        self.count += 1
-
-    @property
-    def points(self) -> list[Point]:
-        """What is kept, in order, the last point included."""
-        if self.last is None or self._points[-1] == self.last:
-            return list(self._points)
-        return [*self._points, self.last]
-
-    def recent(self, share: float = 0.1, least: int = 3) -> float | None:
-        """Median of the last `share` of the kept points, of `least` at least; None if there are fewer."""
-        points = self.points
-        taken = max(least, math.ceil(share * len(points)))
-        return median(point.value for point in points[-taken:]) if len(points) >= taken else None
-
-    def at(self, step: int) -> float | None:
-        """Value of the last kept point up to `step`; None before the first."""
-        value = None
-        for point in self.points:
-            if point.step > step:
-                break
-            value = point.value
-        return value
 
 
 class NonFinite(NamedTuple):
@@ -113,8 +45,8 @@ class Record:
         Optimiser step of the last row.
     scalars : dict
         Key of the log to Series; values that were null are left out.
-    update_ratio, dead_fraction, gradient : dict
-        Name of a matrix, activation module, gradient to the Series of its |Δw| / |w|, its fraction of dead units, its
+    update_ratio, dead_fraction, gradient : Table
+        Name of a matrix, activation module, gradient to the course of its |Δw| / |w|, its fraction of dead units, its
         L2 norm.
     typical_update, largest_update : Series
         Median and maximum of the update ratios over the matrices of a row.
@@ -131,9 +63,9 @@ class Record:
         self.rows = 0
         self.steps = 0
         self.scalars: dict[str, Series] = {key: Series() for key in _SCALARS}
-        self.update_ratio: dict[str, Series] = {}
-        self.dead_fraction: dict[str, Series] = {}
-        self.gradient: dict[str, Series] = {}
+        self.update_ratio = Table()
+        self.dead_fraction = Table()
+        self.gradient = Table()
         self.typical_update = Series()
         self.largest_update = Series()
         self.typical_norm = Series()
@@ -159,10 +91,7 @@ class Record:
         if _finite(row.get("train_loss")):
             _smooth(self.smooth_loss, self._losses, step, float(row["train_loss"]))
         inspect: Mapping[str, Any] = row.get("inspect") or {}
-        ratios, norms = (
-            [value for value in (inspect.get(key) or {}).values() if _finite(value)]
-            for key in ("update_ratio", "spectral_norm")
-        )
+        ratios, norms = (_finite_values(inspect.get(key) or {}) for key in ("update_ratio", "spectral_norm"))
         if norms:
             self.typical_norm.add(step, median(norms))
         if ratios:
@@ -170,11 +99,10 @@ class Record:
             _smooth(self.smooth_update, self._updates, step, median(ratios))
             _smooth(self.sustained_update, self._last_updates, step, median(ratios))
             self.largest_update.add(step, max(ratios))
-        for key, kept in (("update_ratio", self.update_ratio), ("dead_fraction", self.dead_fraction)):
-            for name, value in (inspect.get(key) or {}).items():
-                _put(kept.setdefault(name, Series()), step, value)
-        for name, statistics in (inspect.get("gradients") or {}).items():
-            _put(self.gradient.setdefault(name, Series()), step, statistics.get("l2"))
+        self.update_ratio.add(step, inspect.get("update_ratio") or {})
+        self.dead_fraction.add(step, inspect.get("dead_fraction") or {})
+        gradients: Mapping[str, Mapping[str, Any]] = inspect.get("gradients") or {}
+        self.gradient.add(step, {name: statistics.get("l2") for name, statistics in gradients.items()})
 
     def first(self, key: str) -> float | None:
         """First value of a scalar series; None if it has none."""
@@ -189,6 +117,12 @@ class Record:
 
 def _finite(value: object) -> bool:
     return isinstance(value, (int, float)) and math.isfinite(value)
+
+
+def _finite_values(group: Mapping[str, float | None]) -> list[float]:
+    values = np.array(list(group.values()), dtype=np.float64)  # None becomes NaN
+    finite: list[float] = values[np.isfinite(values)].tolist()
+    return finite
 
 
 def _put(series: Series, step: int, value: float | None) -> None:

@@ -12,7 +12,8 @@ from collections.abc import Callable
 
 from .finding import Range, Severity
 from .judgement import Check, Rule, Sighting
-from .record import Point, Record
+from .record import Record
+from .series import Point
 from .wording import TOO_SMALL, WORDING
 
 FIRST_LOSS = 1.2
@@ -273,7 +274,7 @@ def _gradient_limit(record: Record) -> float | None:
 def vanishing_gradients(record: Record) -> Sighting | None:
     """In each of the last rows a matrix got next to nothing of the gradient that another got."""
     recent = {
-        name: [point.value for point in series.points[-VANISHING_ROWS:]]
+        name: [point.value for point in series.tail(VANISHING_ROWS)]
         for name, series in record.gradient.items()
         if name.removesuffix(".grad") in record.update_ratio and series.count >= VANISHING_ROWS
     }
@@ -294,7 +295,7 @@ def vanishing_gradients(record: Record) -> Sighting | None:
 def dead_units(record: Record) -> Sighting | None:
     """In each of the last rows most hidden units of a layer were dead."""
     recent = {
-        name: min(point.value for point in series.points[-ROWS:])
+        name: min(point.value for point in series.tail(ROWS))
         for name, series in record.dead_fraction.items()
         if series.count >= ROWS
     }
