@@ -281,6 +281,14 @@ def test_another_language_and_another_number_of_tokens_are_refused():
         worksheet(block, x, tokens=["a", "b", "c"])
 
 
+@pytest.mark.parametrize(
+    ("tokens", "came"), [(3, "int"), ([1, 2], "list with int"), (["a", None], "list with NoneType"), (b"ab", "bytes")]
+)
+def test_tokens_that_are_no_texts_are_refused(tokens, came):
+    with pytest.raises(TypeError, match=rf"worksheet: tokens must be texts, one a position; got {came}\. "):
+        worksheet(*hand_example(), tokens=tokens)
+
+
 def test_repr_is_short():
     sheet = worksheet(*hand_example())
     assert isinstance(sheet, Worksheet)

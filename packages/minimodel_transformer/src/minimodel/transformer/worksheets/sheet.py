@@ -121,7 +121,7 @@ def worksheet(
         If the worksheet would not fit a page, `x` has another shape or is not finite, the language is another, or
         `tokens` is of another length.
     TypeError
-        If `block` is not a TransformerBlock or `x` holds no numbers.
+        If `block` is not a TransformerBlock, `x` holds no numbers, or `tokens` are no texts.
     """
     if language not in LANGUAGES:
         raise ValueError(f"worksheet: language must be 'en' or 'es'; got {language!r}. Choose one.")
@@ -145,11 +145,8 @@ def worksheet(
             f"worksheet: a page holds at most {MOST_POSITIONS} positions and {MOST_HEADS} heads; "
             f"got {length} positions and {n_heads} heads. Give a shorter x, or a block with fewer heads."
         )
-    if tokens is not None and len(tokens) != length:
-        raise ValueError(
-            f"worksheet: tokens must have one text a position; got {len(tokens)} for {length} positions. "
-            "Leave them out, or give as many."
-        )
+    if tokens is not None:
+        _check_tokens(tokens, length)
     paper = block_on_paper(block, stream)
     sizes = {"T": length, "D": d_model, "H": n_heads, "K": block.attn.d_head, "F": block.ffn.d_ff}
     setting = Setting(
@@ -162,6 +159,20 @@ def worksheet(
         position_labels(length, tokens),
     )
     return Worksheet(tuple(paper.steps), MappingProxyType(paper.parameters), language, setting)
+
+
+def _check_tokens(tokens: Any, length: int) -> None:
+    """Raise unless there is one text a position."""
+    is_list = isinstance(tokens, Sequence) and not isinstance(tokens, bytes)
+    others = [type(token).__name__ for token in tokens if not isinstance(token, str)] if is_list else []
+    if not is_list or others:
+        found = type(tokens).__name__ + (f" with {others[0]}" if others else "")
+        raise TypeError(f"worksheet: tokens must be texts, one a position; got {found}. Give a list of str.")
+    if len(tokens) != length:
+        raise ValueError(
+            f"worksheet: tokens must have one text a position; got {len(tokens)} for {length} positions. "
+            "Leave them out, or give as many."
+        )
 
 
 def _checked_stream(
