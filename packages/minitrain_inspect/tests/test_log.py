@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 import pytest
+from minitrain import log
 from minitrain.log import SCHEMA, SCHEMA_VERSION, LogWriter, read_log, read_until
 
 BLUEPRINT = Path(__file__).parents[1] / "BLUEPRINT.md"
@@ -283,6 +284,7 @@ def test_a_resumed_log_is_byte_equal_to_one_that_never_stopped(tmp_path: Path) -
         ({"inspect": {"modules": {"a": 1.0}}}, r"line 2: `inspect\.modules` is an object of the schema"),
         ({"inspect": {"update_ratio": {"a": "b"}}}, r"line 2: `inspect\.update_ratio` is an object of the schema"),
         ({"step": True}, "line 2: a row has an integer `step`; got True"),
+        ({"step": 10**20}, "line 2: a row has an integer `step`; got 1"),
         ({"step": -1}, "line 2: a row has an integer `step`; got -1"),
         ({"step": 1}, "line 2: steps increase from row to row; got 1 after 1"),
     ],
@@ -324,3 +326,38 @@ def test_rows_are_on_the_disk_after_sync(tmp_path, monkeypatch):
         log.write({"step": 1})
         log.sync()
     assert synced == [(tmp_path / LOG).stat().st_size]
+
+
+# --------------------------------------------------------------------------- the faster parser
+
+ODD = (
+    b'{"schema":1,"step":1,"train_loss":5e-324,"wall_time":"\\ud800 \\u2028","a_seconds":-0.0}',
+    b'{"schema":1,"step":2,"train_loss":0.1,"train_loss":1.7976931348623157e308}',
+    b' {"schema" : 1, "step":3, "grad_norm":2.2250738585072011e-308, "tokens":9223372036854775807} ',
+    b'{"schema":1,"step":4,"train_loss":NaN}',
+    b'{"schema":1,"step":4,"train_loss":1e400}',
+    b'{"schema":1,"step":4,"train_loss":01}',
+    b'{"schema":1,"step":4}{}',
+    b"\xef\xbb\xbf{}",
+    b'"\xff"',
+    b"[" * 100_000,
+)
+
+
+@pytest.mark.parametrize("line", ODD, ids=range(len(ODD)))
+def test_a_line_reads_the_same_with_and_without_the_faster_parser(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: bytes
+) -> None:
+    pytest.importorskip("orjson", reason="the extra [fast] is not installed")
+    path = tmp_path / LOG
+    path.write_bytes(line + b"\n" + b'{"schema":1,"step":5}\n')
+
+    def read() -> str:
+        try:
+            return repr(list(read_log(path)))
+        except ValueError as error:
+            return str(error)
+
+    fast = read()
+    monkeypatch.setattr(log, "orjson", None)
+    assert read() == fast
