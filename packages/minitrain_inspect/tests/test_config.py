@@ -108,6 +108,16 @@ def test_any_number_of_steps_is_valid_alone_and_shortens_the_warmup(steps: int) 
     assert train.warmup_steps == min(100, steps // 10)
 
 
+@pytest.mark.parametrize(
+    ("steps", "log_every", "rhythm"),
+    [(4000, 10, 10), (1000, 10, 10), (999, 10, 5), (300, 10, 2), (199, 10, 1), (1, 10, 1), (100, 1, 10), (60, 1, 5)],
+)
+def test_a_short_run_has_ten_measurements_of_spectral_norms(steps: int, log_every: int, rhythm: int) -> None:
+    sets = [f"train.steps={steps}", f"train.log_every={log_every}"]
+    assert load_config(None, sets).inspect.spectral_every == rhythm
+    assert load_config(None, [*sets, "inspect.spectral_every=7"]).inspect.spectral_every == 7
+
+
 @pytest.mark.parametrize(("peak", "final"), [("1e-3", 1e-4), ("3e-2", 1e-4), ("3e-6", 3e-7), ("5e-324", 0.0)])
 def test_any_peak_rate_is_valid_alone_and_lowers_the_final_one(peak: str, final: float) -> None:
     assert load_config(None, [f"train.lr_max={peak}"]).train.lr_min == pytest.approx(final, rel=1e-15)

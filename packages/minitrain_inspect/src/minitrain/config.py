@@ -181,7 +181,8 @@ class InspectConfig:
     every : int
         Observe one step in so many.
     spectral_every : int
-        Measure spectral norms in one row of the log in so many.
+        Measure spectral norms in one row of the log in so many. Left out of a file or of settings it is 10, or in a run
+        of fewer than a hundred rows 5, 2 or 1, so that there are ten measurements at least.
     """
 
     enabled: bool = flag(True)
@@ -278,6 +279,10 @@ def load_config(path: str | Path | None = None, sets: Sequence[str] = (), *, fro
     if from_gpt2 is not None:
         _put(values, "model.from_gpt2", from_gpt2)
     _fill_from_gpt2(values["model"])
+    train = TrainConfig(**values["train"])
+    rows = train.steps // train.log_every
+    # Divisors of 10: what a long run measures, a short one measures too.
+    values["inspect"].setdefault("spectral_every", max(every for every in (1, 2, 5, 10) if every <= max(1, rows // 10)))
     return RunConfig(**{section: kind(**values[section]) for section, kind in _SECTIONS.items()})
 
 
