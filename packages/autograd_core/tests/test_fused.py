@@ -1,11 +1,13 @@
 """A fused operation equals its composition from smaller ones: value and gradients, under random cotangents."""
 
 import math
+import warnings
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
-from autograd_core import Columns, Tensor
+from autograd_core import Columns, Parameter, Tensor
 from autograd_core import functional as F
 
 Compare = Callable[..., None]
@@ -195,3 +197,31 @@ def test_self_attention(
 
     qkv = rng.standard_normal((examples, length, 3 * width)) * 2.0
     assert_equal_to_composition(fused, composed, qkv if batch else qkv[0])
+
+
+def test_an_ignored_row_may_hold_anything_without_a_warning() -> None:
+    z = Parameter(np.array([[1.0, 2.0], [np.inf, 1.0], [np.nan, 0.0], [-np.inf, -np.inf]]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        loss = F.cross_entropy(z, np.array([0, -100, -100, -100]))
+        loss.backward()
+    assert loss.item() == pytest.approx(np.log1p(np.e))
+    assert z.grad is not None
+    np.testing.assert_array_equal(z.grad[1:], 0.0)
+
+
+@pytest.mark.parametrize("ignore_index", [1.5, None, True, "a"])
+def test_cross_entropy_needs_an_integer_to_ignore(ignore_index: Any) -> None:
+    with pytest.raises(TypeError, match="cross_entropy: ignore_index must be an integer; got"):
+        F.cross_entropy(np.zeros((1, 2)), np.array([0]), ignore_index=ignore_index)
+
+
+@pytest.mark.parametrize("look_up", [lambda ids: F.embedding(np.ones((3, 2)), ids), None], ids=["ids", "targets"])
+def test_ids_that_are_no_array_of_integers_are_refused_by_their_rule(look_up: Any) -> None:
+    look_up = look_up or (lambda ids: F.cross_entropy(np.zeros((2, 3)), ids))
+    with pytest.raises(ValueError, match="in nested lists must be of equal lengths"):
+        look_up([[1], [0, 1]])
+    with pytest.raises(IndexError, match=f"must fit 64 bits; got {2**70}"):
+        look_up([0, 2**70])
+    with pytest.raises(TypeError, match="must be integers; got dtype object"):
+        look_up(np.array([0, "a"], object))

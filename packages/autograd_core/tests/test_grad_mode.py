@@ -3,7 +3,7 @@
 import asyncio
 import contextvars
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import numpy as np
 import pytest
@@ -159,3 +159,18 @@ def test_a_generator_may_hold_the_block_open_between_its_steps_in_its_own_contex
     assert context.run(next, generator) is False
     assert is_grad_enabled()
     context.run(generator.close)
+
+
+def test_a_generator_or_coroutine_function_cannot_be_decorated() -> None:
+    def steps() -> Iterator[int]:
+        yield 1
+
+    async def later() -> int:
+        return 1
+
+    async def several() -> AsyncIterator[int]:
+        yield 1
+
+    for function in (steps, later, several):
+        with pytest.raises(TypeError, match=r"no_grad: decorates .* a generator or coroutine. Write `with no_grad"):
+            no_grad()(function)

@@ -1,10 +1,12 @@
 """Initial values: their spread, their generator, their dtype."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
-from autograd_core import init
+from autograd_core import Dropout, Linear, init
+from autograd_core import functional as F
 
 
 def test_xavier_uniform_fills_its_interval(rng: np.random.Generator) -> None:
@@ -55,3 +57,20 @@ def test_one_seed_gives_one_model_in_every_dtype() -> None:
         assert wide.dtype == np.float64
         assert narrow.dtype == np.float32
         assert np.array_equal(narrow, wide.astype(np.float32))
+
+
+@pytest.mark.parametrize("rng", [0, np.int64(7), "0", np.random.RandomState(0)])
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda rng: init.xavier_uniform((2, 2), rng=rng),
+        lambda rng: init.xavier_normal((2, 2), rng=rng),
+        lambda rng: init.normal((2, 2), std=1.0, rng=rng),
+        lambda rng: Linear(2, 2, rng=rng),
+        lambda rng: Dropout(0.5, rng=rng),
+        lambda rng: F.dropout(np.ones(2), 0.5, rng=rng),
+    ],
+)
+def test_a_seed_is_no_generator(draw: Callable[[Any], object], rng: object) -> None:
+    with pytest.raises(TypeError, match=r"rng must be a numpy.random.Generator; got .* Pass np.random.default_rng\("):
+        draw(rng)

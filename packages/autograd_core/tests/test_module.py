@@ -277,3 +277,23 @@ def test_repr_lists_the_parts_by_name() -> None:
         ")"
     )
     assert repr(Dropout(0.5)) == "Dropout()"
+
+
+@pytest.mark.parametrize("names", [("a.b", {"b": 1}), (0, "0")])
+def test_two_parameters_of_one_dotted_name_have_no_state_dict(names: tuple[Any, Any]) -> None:
+    class Tangled(Module):
+        def __init__(self) -> None:
+            first, second = Parameter([1.0]), Parameter([2.0])
+            key, other = names
+            self.parts = {key: first, "a": {"b": second}} if isinstance(other, dict) else {key: first, other: second}
+
+    with pytest.raises(ValueError, match=r"each parameter needs a dotted name of its own; two are called \['parts."):
+        Tangled().state_dict()
+    with pytest.raises(ValueError, match="a dotted name of its own"):
+        Tangled().load_state_dict({})
+
+
+@pytest.mark.parametrize("dtype", ["junk", int, object, None.__class__])
+def test_astype_names_the_rule_for_what_is_no_floating_dtype(dtype: Any) -> None:
+    with pytest.raises(TypeError, match="astype: parameters need a floating dtype; got"):
+        Linear(2, 2).astype(dtype)

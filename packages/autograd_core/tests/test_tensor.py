@@ -1,6 +1,7 @@
 """`Tensor` and `Parameter` as objects: construction, attributes, operators on either side, Python's protocols."""
 
 import copy
+import itertools
 import operator
 import pickle
 from collections.abc import Callable
@@ -43,13 +44,73 @@ def test_a_parameter_requires_a_gradient_and_a_tensor_does_not_unless_asked() ->
     assert Tensor([1.0], requires_grad=True).requires_grad
 
 
-@pytest.mark.parametrize("value", [3, np.array([1, 2]), True, np.array([True, False]), np.ones(2, np.complex128)])
+@pytest.mark.parametrize("value", [3, np.array([1, 2]), True, np.array([True, False])])
 def test_integers_and_bools_are_data(value: Any) -> None:
     with pytest.raises(TypeError, match=r"only floating dtypes have gradients; got .* dtype=float"):
         Tensor(value, requires_grad=True)
     with pytest.raises(TypeError, match="floating"):
         Parameter(value)
-    assert (Tensor(value) * 0.5).dtype.kind in "fc"
+    assert (Tensor(value) * 0.5).dtype.kind == "f"
+
+
+@pytest.mark.parametrize("other", [np.ones(2, np.complex128), "a", None, np.array([1.0, None], object)])
+def test_what_is_no_real_number_is_no_operand(other: Any) -> None:
+    x = Parameter([1.0, 2.0])
+    for compute in (lambda: x + other, lambda: F.exp(other), lambda: F.matmul(x, other), lambda: F.softmax(other)):
+        with pytest.raises(TypeError, match="an operand must hold real numbers; got dtype"):
+            compute()
+
+
+ELEMENTWISE = ["add", "subtract", "multiply", "divide", "power", "maximum", "minimum"]
+WITHOUT_PRECISION = {
+    "ints": np.array([[1, 2], [3, 4]]),
+    "bools": np.array([[True, True], [True, True]]),
+    "list": [[1.0, 2.0], [3.0, 4.0]],
+    "int tensor": Tensor([[1, 2], [3, 4]]),
+    "no axes": np.array(2.0),
+    "scalar": np.float64(2.0),
+    "number": 2,
+}
+
+
+@pytest.mark.parametrize(
+    ("op", "kind"),
+    [*itertools.product(ELEMENTWISE, WITHOUT_PRECISION), *(("matmul", kind) for kind in list(WITHOUT_PRECISION)[:4])],
+)
+def test_what_has_no_precision_of_its_own_never_widens_float32(op: str, kind: str) -> None:
+    x, other = Parameter(np.array([[1.5, 2.5], [3.5, 4.5]], np.float32)), WITHOUT_PRECISION[kind]
+    for out in (getattr(F, op)(x, other), getattr(F, op)(other, x)):
+        assert out.dtype == np.float32
+        out.sum().backward()
+        assert x.grad is not None
+        assert x.grad.dtype == np.float32
+
+
+def test_a_float64_array_or_tensor_widens_float32() -> None:
+    x = Tensor(np.ones(2, np.float32))
+    assert (x * np.ones(2)).dtype == np.float64
+    assert (x * Tensor(np.ones(2))).dtype == np.float64
+    assert (x * Tensor(2.0)).dtype == np.float64
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        *(F.exp, F.log, F.sqrt, F.tanh, F.sigmoid, F.gelu, F.softmax, F.log_softmax, F.logsumexp, F.mean, F.var),
+        lambda x: F.gelu(x, "none"),
+        lambda x: F.layer_norm(x, np.ones(3), np.zeros(3)),
+        lambda x: F.dropout(x, 0.5, rng=np.random.default_rng(0)),
+        lambda x: F.scaled_dot_product_attention(x, x, x),
+        lambda x: F.self_attention(x, 1),
+        lambda x: F.linear(x, np.ones((3, 2)), np.ones(2)),
+        lambda x: F.cross_entropy(x, np.array([0, 1])),
+    ],
+)
+def test_functions_of_real_numbers_take_integers_and_bools_as_float64(compute: Any) -> None:
+    for data in (np.array([[1, 2, 4], [3, 1, 2]]), np.array([[True, True, True], [True, True, True]])):
+        out = compute(data)
+        assert out.dtype == np.float64
+        np.testing.assert_array_equal(out.value, compute(data.astype(np.float64)).value)
 
 
 def test_an_integer_tensor_times_a_half_is_a_float() -> None:

@@ -1,4 +1,4 @@
-"""Type aliases shared by the package, and what counts as a plain number."""
+"""Type aliases shared by the package, and what an array of ids must be."""
 
 from __future__ import annotations
 
@@ -22,6 +22,30 @@ Axis: TypeAlias = int | Sequence[int] | None
 Number: TypeAlias = "int | float | bool | np.number[Any] | np.bool_"
 
 
-def is_number(x: object) -> bool:
-    """Whether `x` is a Python number or a NumPy scalar: those adopt the other operand's dtype."""
-    return isinstance(x, (int, float, np.number, np.bool_))
+def integers(what: str, given: object) -> IntArray:
+    """Return `given` as an int array; `what` says in messages whose it is.
+
+    Raises
+    ------
+    TypeError
+        If it holds no integers; bools are none.
+    ValueError
+        If it is nested lists of unequal lengths.
+    IndexError
+        If an integer is beyond 64 bits.
+    """
+    try:
+        array = np.asarray(given)
+    except ValueError:
+        raise ValueError(
+            f"{what} in nested lists must be of equal lengths; got lists of several lengths. Pad the shorter ones."
+        ) from None
+    if array.dtype.kind in "iu":
+        return array
+    if array.size == 0 and not isinstance(given, np.ndarray):
+        return array.astype(np.int64)  # an empty list has no dtype of its own; NumPy calls it float64
+    if array.dtype == object:
+        for number in array.flat:
+            if isinstance(number, int) and not -(2**63) <= number < 2**63:
+                raise IndexError(f"{what} must fit 64 bits; got {number}. Every id is below the number of rows.")
+    raise TypeError(f"{what} must be integers; got dtype {array.dtype}. Use an int array, as ids.astype(np.int64).")

@@ -6,9 +6,14 @@ that enters `no_grad` does not switch it off for its neighbours.
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from contextlib import ContextDecorator
 from contextvars import ContextVar, Token
 from types import TracebackType
+from typing import Any, TypeVar
+
+_Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
 
 _recording: ContextVar[bool] = ContextVar("autograd_core_recording", default=True)
 
@@ -34,6 +39,23 @@ class no_grad(ContextDecorator):
 
     def __init__(self) -> None:
         self._tokens: list[Token[bool]] = []
+
+    def __call__(self, function: _Decorated) -> _Decorated:
+        """Return `function` running inside `no_grad()`.
+
+        Raises
+        ------
+        TypeError
+            If it is a generator or coroutine function: its body runs after the call, where recording is on again.
+        """
+        kinds = (inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isasyncgenfunction)
+        if any(is_kind(function) for is_kind in kinds):
+            name = getattr(function, "__qualname__", repr(function))
+            raise TypeError(
+                f"no_grad: decorates functions whose body runs in the call; got {name}, a generator or coroutine. "
+                "Write `with no_grad():` inside it."
+            )
+        return super().__call__(function)
 
     def _recreate_cm(self) -> no_grad:
         # A decorated function may run in several threads at once: each call gets its own tokens.

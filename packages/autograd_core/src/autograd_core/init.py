@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .arrays import Array
+from .randomness import generator
 
 
 def _fans(shape: tuple[int, ...]) -> tuple[int, int]:
@@ -23,12 +24,19 @@ def xavier_uniform(
 
     Drawn in float64 and then converted, so that one seed gives one model in every dtype.
 
+    Raises
+    ------
+    ValueError
+        For a shape of fewer than two axes.
+    TypeError
+        If `rng` is no generator.
+
     References
     ----------
     Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural networks" (2010), eq. 16.
     """
     bound = gain * math.sqrt(6.0 / sum(_fans(shape)))
-    return rng.uniform(-bound, bound, shape).astype(dtype)
+    return generator("xavier_uniform", rng).uniform(-bound, bound, shape).astype(dtype)
 
 
 def xavier_normal(
@@ -47,4 +55,4 @@ def normal(
     dtype: npt.DTypeLike = np.float64,
 ) -> Array:
     """Return draws from N(mean, std²)."""
-    return rng.normal(mean, std, shape).astype(dtype)
+    return generator("normal", rng).normal(mean, std, shape).astype(dtype)

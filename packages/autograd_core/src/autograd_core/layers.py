@@ -9,6 +9,7 @@ from . import functional as F
 from . import init
 from .module import Module
 from .parameter import Parameter
+from .randomness import generator
 from .tensor import Operand, Tensor, as_tensor
 
 
@@ -35,7 +36,7 @@ class Linear(Module):
     ) -> None:
         if in_features < 1 or out_features < 1:
             raise ValueError(f"Linear: sizes must be at least 1; got in {in_features}, out {out_features}.")
-        rng = np.random.default_rng() if rng is None else rng
+        rng = np.random.default_rng() if rng is None else generator("Linear", rng)
         self.weight = Parameter(init.xavier_uniform((in_features, out_features), rng=rng, dtype=dtype))  # (in, out)
         self.bias = Parameter(np.zeros(out_features, dtype)) if bias else None  # (out,)
 
@@ -71,7 +72,7 @@ class Dropout(Module):
         if not 0.0 <= p < 1.0:
             raise ValueError(f"Dropout: p must be in [0, 1); got {p}.")
         self.p = p
-        self.rng = np.random.default_rng() if rng is None else rng
+        self.rng = np.random.default_rng() if rng is None else generator("Dropout", rng)
 
     def forward(self, x: Operand) -> Tensor:
         return F.dropout(x, self.p, rng=self.rng, training=self.training)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import difflib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Self
 
 import numpy as np
@@ -170,9 +170,11 @@ class Module:
         TypeError
             If `dtype` is not floating.
         """
-        target = np.dtype(dtype)
-        if target.kind != "f":
-            raise TypeError(f"astype: parameters need a floating dtype; got {target}.")
+        target: object = dtype
+        with suppress(TypeError, ValueError):  # of what NumPy does not know either
+            target = np.dtype(dtype)
+        if not isinstance(target, np.dtype) or target.kind != "f":
+            raise TypeError(f"astype: parameters need a floating dtype; got {target}. Give float64 or float32.")
         converted = copy.deepcopy(self)
         for parameter in converted.parameters():
             parameter._value = parameter._value.astype(target)
@@ -185,7 +187,7 @@ class Module:
 
     def state_dict(self) -> dict[str, Array]:
         """Return a copy of every parameter's value by dotted name; a tied parameter once."""
-        return {name: parameter.value.copy() for name, parameter in self.named_parameters()}
+        return {name: parameter.value.copy() for name, parameter in self._by_name().items()}
 
     def load_state_dict(self, state: Mapping[str, npt.ArrayLike]) -> None:
         """Copy values into the parameters, after checking every key and shape; nothing is written if one is wrong.
@@ -197,7 +199,7 @@ class Module:
         ValueError
             Listing missing and unexpected keys, or naming the key, the shape expected and the shape found.
         """
-        parameters = dict(self.named_parameters())
+        parameters = self._by_name()
         missing = sorted(parameters.keys() - state.keys())
         unexpected = sorted(state.keys() - parameters.keys())
         if missing or unexpected:
@@ -217,6 +219,18 @@ class Module:
             arrays[name] = array.astype(parameter.dtype, copy=False)
         for name, parameter in parameters.items():
             parameter.value = arrays[name]
+
+    def _by_name(self) -> dict[str, Parameter]:
+        """Return the parameters by dotted name; ValueError if two have the same, as keys of dicts can make it."""
+        named = list(self.named_parameters())
+        found = dict(named)
+        if len(found) < len(named):
+            twice = sorted({name for name, parameter in named if found[name] is not parameter})
+            raise ValueError(
+                f"state_dict: each parameter needs a dotted name of its own; two are called {twice}. "
+                "Give dicts of modules keys without dots, all of them strings."
+            )
+        return found
 
     # ------------------------------------------------------------------ Python's protocols
 

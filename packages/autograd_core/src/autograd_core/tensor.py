@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from .arrays import Array, Axis, Number, Vjp, is_number
+from .arrays import Array, Axis, Number, Vjp
 from .debugging import guard
 from .grad_mode import _recording
 from .graph import Node, run_backward
@@ -52,8 +52,8 @@ class Tensor:
 
     Notes
     -----
-    Operands may be NumPy arrays and numbers on either side. Python numbers and NumPy scalars adopt the dtype of the
-    tensor they meet, so they never widen float32.
+    Operands may be NumPy arrays and numbers on either side. Numbers, lists of them, arrays of no axes, integers and
+    bools adopt the floating dtype of the tensor they meet, so they never widen float32; a float64 array does.
     """
 
     __slots__ = ("_value", "_grad", "_requires_grad", "_node", "_version", "__weakref__")
@@ -396,21 +396,48 @@ def as_tensor(x: Operand) -> Tensor:
     return x if isinstance(x, Tensor) else Tensor(x)
 
 
+def as_floating(x: Operand) -> Tensor:
+    """Return `x` as `as_tensor` does, integers and bools as float64: what a function of real numbers works on.
+
+    Raises
+    ------
+    TypeError
+        If it holds no numbers.
+    """
+    tensor = x if isinstance(x, Tensor) else Tensor(x)
+    if tensor._value.dtype.kind == "f":
+        return tensor
+    if tensor._value.dtype.kind not in "iub":
+        raise TypeError(f"an operand must hold real numbers; got dtype {tensor._value.dtype}. Convert it to floats.")
+    return Tensor(tensor._value.astype(np.float64))
+
+
 def operands(a: Operand, b: Operand) -> tuple[Tensor, Tensor]:
-    """Return both as tensors; a plain number adopts the floating dtype of the other side, so it never widens it."""
-    if isinstance(a, Tensor):
-        if isinstance(b, Tensor):
-            return a, b
-        return a, Tensor(_adopt(b, a._value.dtype))
-    if isinstance(b, Tensor):
-        return Tensor(_adopt(a, b._value.dtype)), b
-    return Tensor(a), Tensor(b)
+    """Return both as tensors; whichever has no precision of its own adopts the floating dtype of the other.
+
+    Python numbers and lists, NumPy scalars, arrays of no axes, integers and bools have none: they never widen float32.
+
+    Raises
+    ------
+    TypeError
+        If one holds no numbers.
+    """
+    if isinstance(a, Tensor) and isinstance(b, Tensor) and a._value.dtype == b._value.dtype:
+        return a, b
+    dtype = next((x.dtype for x in (a, b) if isinstance(x, Tensor) and x.dtype.kind == "f"), None)
+    return _adopting(a, dtype), _adopting(b, dtype)
 
 
-def _adopt(x: Array | Number, dtype: np.dtype[Any]) -> Any:
-    if is_number(x) and dtype.kind == "f":
-        return np.asarray(x, dtype=dtype)
-    return x
+def _adopting(x: Operand, dtype: np.dtype[Any] | None) -> Tensor:
+    tensor = x if isinstance(x, Tensor) else Tensor(x)
+    kind = tensor._value.dtype.kind
+    if kind not in "fiub":
+        raise TypeError(f"an operand must hold real numbers; got dtype {tensor._value.dtype}. Convert it to floats.")
+    if dtype is None or tensor._value.dtype == dtype:
+        return tensor
+    if kind != "f" or (tensor is not x and (tensor.ndim == 0 or not isinstance(x, np.ndarray))):
+        return Tensor(tensor._value, dtype=dtype)
+    return tensor
 
 
 from . import functional as ops  # noqa: E402 - the methods delegate to operations, which are defined on tensors

@@ -129,7 +129,7 @@ def where(cond: npt.ArrayLike | Tensor, a: Operand, b: Operand) -> Tensor:
     """Return a where `cond` is true and b elsewhere, broadcast. `cond` is boolean data and gets no gradient."""
     mask = np.asarray(cond.value if isinstance(cond, Tensor) else cond)
     if mask.dtype != np.bool_:
-        raise TypeError(f"where: the condition must be boolean; got {mask.dtype}. Compare first, as in x > 0.")
+        raise TypeError(f"where: the condition must be boolean; got {mask.dtype}. Compare values, as in x.value > 0.")
     a, b = operands(a, b)
 
     def vjp(grad_out: Array) -> tuple[Array, Array]:

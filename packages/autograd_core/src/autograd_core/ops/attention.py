@@ -14,7 +14,7 @@ import numpy as np
 
 from ..arrays import Array, BoolArray
 from ..grad_mode import is_grad_enabled
-from ..tensor import Operand, Tensor, as_tensor
+from ..tensor import Operand, Tensor, as_floating
 
 # A row whose exponentials, unshifted, sum to between 1/this and this keeps them: nothing in it overflowed, and what
 # underflowed is lost beside the sum anyway. Squares of it still fit the dtype, so one dot product checks all rows.
@@ -216,7 +216,7 @@ def scaled_dot_product_attention(
     ----------
     Vaswani et al., "Attention Is All You Need" (2017), eq. 1.
     """
-    q, k, v = as_tensor(q), as_tensor(k), as_tensor(v)
+    q, k, v = as_floating(q), as_floating(k), as_floating(v)
     if q.ndim < 2 or k.ndim < 2 or v.ndim < 2 or q.shape[-1] != k.shape[-1] or k.shape[-2] != v.shape[-2]:
         raise ValueError(
             "attention: q (..., Tq, K), k (..., Tk, K) and v (..., Tk, Kv) must agree in K and Tk; "
@@ -275,7 +275,7 @@ def self_attention(
     ValueError, TypeError
         For shapes that do not fit; for a key_mask that is not boolean.
     """
-    qkv = as_tensor(qkv)
+    qkv = as_floating(qkv)
     shape = qkv.shape
     if qkv.ndim not in (2, 3) or n_heads < 1 or shape[-1] % (3 * n_heads) or not shape[-1]:
         raise ValueError(

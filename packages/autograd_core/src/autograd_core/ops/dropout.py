@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..arrays import Array
-from ..tensor import Operand, Tensor, as_tensor
+from ..randomness import generator
+from ..tensor import Operand, Tensor, as_floating
 
 
 def dropout(x: Operand, p: float, *, rng: np.random.Generator, training: bool = True) -> Tensor:
@@ -24,6 +25,8 @@ def dropout(x: Operand, p: float, *, rng: np.random.Generator, training: bool = 
     ------
     ValueError
         If p is outside [0, 1).
+    TypeError
+        If `rng` is needed and is no generator.
 
     References
     ----------
@@ -31,10 +34,10 @@ def dropout(x: Operand, p: float, *, rng: np.random.Generator, training: bool = 
     """
     if not 0.0 <= p < 1.0:
         raise ValueError(f"dropout: p must be in [0, 1); got {p}.")
-    x = as_tensor(x)
+    x = as_floating(x)
     if not training or p == 0.0:
         return x
-    scale = (rng.random(x.shape, dtype=np.float32) >= p).astype(x.dtype)
+    scale = (generator("dropout", rng).random(x.shape, dtype=np.float32) >= p).astype(x.dtype)
     scale *= 1.0 / (1.0 - p)
 
     def vjp(grad_out: Array) -> tuple[Array]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from ..arrays import Array
-from ..tensor import Operand, Tensor, as_tensor
+from ..tensor import Operand, Tensor, as_floating, as_tensor
 
 
 def exp(x: Operand) -> Tensor:
     """Return e to the x."""
-    x = as_tensor(x)
+    x = as_floating(x)
     out = np.exp(x.value)
 
     def vjp(grad_out: Array) -> tuple[Array]:
@@ -21,7 +21,7 @@ def exp(x: Operand) -> Tensor:
 
 def log(x: Operand) -> Tensor:
     """Return the natural logarithm of x."""
-    x = as_tensor(x)
+    x = as_floating(x)
     value = x.value
 
     def vjp(grad_out: Array) -> tuple[Array]:
@@ -32,7 +32,7 @@ def log(x: Operand) -> Tensor:
 
 def sqrt(x: Operand) -> Tensor:
     """Return the square root of x. Its gradient at 0, where the slope is infinite, is taken as 0."""
-    x = as_tensor(x)
+    x = as_floating(x)
     root = np.asarray(np.sqrt(x.value))
 
     def vjp(grad_out: Array) -> tuple[Array]:
@@ -43,7 +43,7 @@ def sqrt(x: Operand) -> Tensor:
 
 def tanh(x: Operand) -> Tensor:
     """Return the hyperbolic tangent of x."""
-    x = as_tensor(x)
+    x = as_floating(x)
     out = np.tanh(x.value)
 
     def vjp(grad_out: Array) -> tuple[Array]:
@@ -54,7 +54,7 @@ def tanh(x: Operand) -> Tensor:
 
 def sigmoid(x: Operand) -> Tensor:
     """Return 1 / (1 + exp(-x)), without overflow for any x."""
-    x = as_tensor(x)
+    x = as_floating(x)
     # exp of minus the magnitude never overflows: 1/(1+e) on the right, e/(1+e) on the left.
     e = np.exp(-np.abs(x.value))
     out = np.where(x.value >= 0, 1.0, e) / (1.0 + e)

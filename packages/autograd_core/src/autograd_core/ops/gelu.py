@@ -9,7 +9,7 @@ import numpy as np
 
 from ..arrays import Array
 from ..grad_mode import is_grad_enabled
-from ..tensor import Operand, Tensor, as_tensor
+from ..tensor import Operand, Tensor, as_floating
 from .error_function import erfc
 
 _LINEAR = 2.0 * math.sqrt(2.0 / math.pi)  # 2u = _LINEAR x + _CUBIC x³
@@ -41,10 +41,10 @@ def gelu(x: Operand, approximate: str = "tanh") -> Tensor:
         For another `approximate`.
     """
     if approximate == "none":
-        return _gelu_exact(as_tensor(x))
+        return _gelu_exact(as_floating(x))
     if approximate != "tanh":
         raise ValueError(f'gelu: approximate must be "tanh" or "none"; got {approximate!r}.')
-    x = as_tensor(x)
+    x = as_floating(x)
     flat, shape = x.value.reshape(-1), x.value.shape
     out = np.empty(flat.size, flat.dtype)
     recorded = is_grad_enabled()

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Array, IntArray
+from ..arrays import Array, IntArray, integers
 from ..tensor import Operand, Tensor, as_tensor
 from .scatter_add import scatter_add_rows
 
@@ -78,14 +78,7 @@ def embedding(weight: Operand, ids: npt.ArrayLike | Tensor) -> Tensor:
 
 def checked_ids(ids: npt.ArrayLike | Tensor, rows: int) -> IntArray:
     """Return `ids` as an int array with every entry in [0, rows), or raise as `embedding` says."""
-    array = np.asarray(ids.value if isinstance(ids, Tensor) else ids)
-    if array.dtype.kind not in "iu":
-        if array.size == 0 and array.dtype == np.float64 and isinstance(ids, (list, tuple)):
-            array = array.astype(np.int64)  # an empty list has no dtype of its own; NumPy calls it float64
-        else:
-            raise TypeError(
-                f"ids: must be integers; got dtype {array.dtype}. Use an int array, as ids.astype(np.int64)."
-            )
+    array = integers("ids", ids.value if isinstance(ids, Tensor) else ids)
     wide = array.astype(np.int64, copy=False)
     # Read as unsigned, a negative id is beyond any table: one pass finds both kinds.
     if wide.size and wide.view(np.uint64).max() >= rows:

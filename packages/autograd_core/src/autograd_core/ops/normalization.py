@@ -9,7 +9,7 @@ import numpy as np
 
 from ..arrays import Array
 from ..grad_mode import is_grad_enabled
-from ..tensor import Operand, Tensor, as_tensor
+from ..tensor import Operand, Tensor, as_floating, as_tensor, operands
 
 
 @lru_cache(maxsize=32)
@@ -49,7 +49,8 @@ def layer_norm(x: Operand, weight: Operand, bias: Operand, eps: float = 1e-5) ->
     ----------
     Ba, Kiros and Hinton, "Layer Normalization" (2016), eq. 4.
     """
-    x, weight, bias = as_tensor(x), as_tensor(weight), as_tensor(bias)
+    x, weight = operands(x, weight)
+    x, bias = as_floating(x), as_tensor(bias)
     rows, gain, shift = x.value, weight.value, bias.value
     shape = rows.shape
     if len(gain.shape) != 1 or shape[-1:] != gain.shape or shift.shape != gain.shape:

@@ -9,7 +9,7 @@ import numpy as np
 from ..arrays import Array
 from ..columns import Columns
 from ..grad_mode import is_grad_enabled
-from ..tensor import Operand, Tensor, as_tensor
+from ..tensor import Operand, Tensor, as_floating, operands
 
 
 def matmul(a: Operand, b: Operand) -> Tensor:
@@ -17,7 +17,7 @@ def matmul(a: Operand, b: Operand) -> Tensor:
 
     Stacks of matrices broadcast; a vector is a row on the left and a column on the right.
     """
-    a, b = as_tensor(a), as_tensor(b)
+    a, b = operands(a, b)
     x, y = a.value, b.value
     need_a, need_b = a.requires_grad, b.requires_grad
 
@@ -71,14 +71,14 @@ def linear(x: Operand, weight: Operand, bias: Operand | None = None) -> Tensor:
     -----
     VJP  ∂x = g weightᵀ,  ∂weight = xᵀ g,  ∂bias = 1ᵀ g, over rows flattened to two dimensions.
     """
-    x, weight = as_tensor(x), as_tensor(weight)
+    x, weight = operands(x, weight)
     value, w = x.value, weight.value
     shape = value.shape
     if bias is None:
         rows, out = _affine(value, w, None, "linear")
         parents: tuple[Tensor, ...] = (x, weight)
     else:
-        bias = as_tensor(bias)
+        bias = as_floating(bias)
         rows, out = _affine(value, w, bias.value, "linear")
         parents = (x, weight, bias)
     if not is_grad_enabled():
@@ -111,7 +111,7 @@ def joined_linear(x: Operand, weights: Columns, biases: Columns | None = None) -
     ValueError
         If the shapes do not fit.
     """
-    x = as_tensor(x)
+    x = as_floating(x)
     w = weights.joined()
     shape, ends = x.value.shape, weights.ends[:-1]
     if biases is None:

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ..arrays import Array, Axis
-from ..tensor import Operand, Tensor, as_tensor
+from ..tensor import Operand, Tensor, as_floating, as_tensor
 
 
 def _axes(axis: Axis, ndim: int) -> tuple[int, ...]:
@@ -37,7 +37,7 @@ def sum(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
 def mean(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Return the mean over `axis`, or over everything."""
-    x = as_tensor(x)
+    x = as_floating(x)
     shape = x.shape
     axes = _axes(axis, x.ndim)
     kept = _kept(shape, axes)
@@ -51,7 +51,7 @@ def mean(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
 def var(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Return the population variance (divided by the count, not by one less) over `axis`, or over everything."""
-    x = as_tensor(x)
+    x = as_floating(x)
     axes = _axes(axis, x.ndim)
     kept = _kept(x.shape, axes)
     count = math.prod(x.shape[i] for i in axes)

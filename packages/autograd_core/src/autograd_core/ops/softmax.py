@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Array, IntArray
-from ..tensor import Operand, Tensor, as_tensor
+from ..arrays import Array, IntArray, integers
+from ..tensor import Operand, Tensor, as_floating
 
 
 def _shifted(value: Array, axis: int) -> tuple[Array, Array]:
@@ -16,13 +16,15 @@ def _shifted(value: Array, axis: int) -> tuple[Array, Array]:
     """
     top = value.max(axis=axis, keepdims=True, initial=-np.inf)
     top = np.where(np.isneginf(top), np.zeros((), value.dtype), top).astype(value.dtype, copy=False)
-    with np.errstate(over="ignore"):  # a distance beyond the largest float is -inf, and its exp 0, as it should be
+    # A distance beyond the largest float is -inf, and its exp 0, as it should be. A row with inf becomes NaN, which
+    # shows in the result; cross_entropy may ignore that row.
+    with np.errstate(over="ignore", invalid="ignore"):
         return value - top, top
 
 
 def softmax(x: Operand, axis: int = -1) -> Tensor:
     """Return exp(x) normalised to sum 1 along `axis`."""
-    x = as_tensor(x)
+    x = as_floating(x)
     p = np.exp(_shifted(x.value, axis)[0])
     p /= p.sum(axis=axis, keepdims=True)
 
@@ -36,7 +38,7 @@ def softmax(x: Operand, axis: int = -1) -> Tensor:
 
 def log_softmax(x: Operand, axis: int = -1) -> Tensor:
     """Return the logarithm of the softmax along `axis`, in nats."""
-    x = as_tensor(x)
+    x = as_floating(x)
     out = _shifted(x.value, axis)[0]
     out -= np.log(np.exp(out).sum(axis=axis, keepdims=True))
 
@@ -48,7 +50,7 @@ def log_softmax(x: Operand, axis: int = -1) -> Tensor:
 
 def logsumexp(x: Operand, axis: int = -1) -> Tensor:
     """Return log(sum(exp(x))) along `axis`, which goes; -inf for a row that is -inf throughout, with gradient 0."""
-    x = as_tensor(x)
+    x = as_floating(x)
     shifted, shift = _shifted(x.value, axis)
     p = np.exp(shifted)
     total = p.sum(axis=axis, keepdims=True)
@@ -86,7 +88,7 @@ def cross_entropy(
     ValueError
         If `targets.shape != logits.shape[:-1]`, or for another reduction.
     TypeError
-        If targets are bool or float.
+        If targets are bool or float, or ignore_index is no integer.
     IndexError
         If a target is outside [0, V) and is not `ignore_index`, naming it and its position.
 
@@ -105,8 +107,10 @@ def cross_entropy(
     >>> round(cross_entropy(np.zeros((1, 3)), np.array([0])).item(), 4)
     1.0986
     """
-    logits = as_tensor(logits)
+    logits = as_floating(logits)
     classes = _checked_targets(logits, targets, ignore_index)
+    if isinstance(ignore_index, bool) or not isinstance(ignore_index, (int, np.integer)):
+        raise TypeError(f"cross_entropy: ignore_index must be an integer; got {ignore_index!r}. The usual one is -100.")
     if reduction not in ("mean", "sum", "none"):
         raise ValueError(f'cross_entropy: reduction must be "mean", "sum" or "none"; got {reduction!r}.')
     z = logits.value.reshape(-1, logits.shape[-1])  # (N, V)
@@ -119,6 +123,8 @@ def cross_entropy(
     places = np.arange(0, z.size, z.shape[1]) + y  # of each target's logit in the flat array
 
     p = np.ascontiguousarray(_shifted(z, -1)[0])  # (N, V), becomes softmax(z) below
+    if ignored.size:
+        p[ignored] = 0.0  # whatever they hold, they are not to warn
     losses = p.reshape(-1)[places]
     np.exp(p, out=p)
     total = np.matmul(p, np.ones(p.shape[1], p.dtype))  # (N,)
@@ -151,12 +157,7 @@ def cross_entropy(
 
 
 def _checked_targets(logits: Tensor, targets: npt.ArrayLike | Tensor, ignore_index: int) -> IntArray:
-    classes = np.asarray(targets.value if isinstance(targets, Tensor) else targets)
-    if classes.dtype.kind not in "iu":
-        if classes.size == 0 and isinstance(targets, (list, tuple)):
-            classes = classes.astype(np.int64)
-        else:
-            raise TypeError(f"cross_entropy: targets must be integers; got dtype {classes.dtype}. Give class ids.")
+    classes = integers("cross_entropy: targets", targets.value if isinstance(targets, Tensor) else targets)
     if logits.ndim == 0 or classes.shape != logits.shape[:-1]:
         raise ValueError(
             f"cross_entropy: targets must have the shape of logits without the class axis, {logits.shape[:-1]}; "
