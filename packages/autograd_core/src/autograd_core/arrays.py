@@ -38,14 +38,15 @@ def integers(what: str, given: object) -> IntArray:
         array = np.asarray(given)
     except ValueError:
         raise ValueError(
-            f"{what} in nested lists must be of equal lengths; got lists of several lengths. Pad the shorter ones."
+            f"{what}: nested lists must be of equal lengths; got lists of several lengths. Pad the shorter ones."
         ) from None
     if array.dtype.kind in "iu":
         return array
     if array.size == 0 and not isinstance(given, np.ndarray):
         return array.astype(np.int64)  # an empty list has no dtype of its own; NumPy calls it float64
-    if array.dtype == object:
-        for number in array.flat:
-            if isinstance(number, int) and not -(2**63) <= number < 2**63:
-                raise IndexError(f"{what} must fit 64 bits; got {number}. Every id is below the number of rows.")
-    raise TypeError(f"{what} must be integers; got dtype {array.dtype}. Use an int array, as ids.astype(np.int64).")
+    # Of integers beyond 64 bits NumPy makes objects, or floats if they still fit an unsigned one.
+    entries = [] if isinstance(given, np.ndarray) else np.asarray(given, object).ravel().tolist()
+    if entries and all(type(entry) is int for entry in entries):
+        beyond = next(entry for entry in entries if not -(2**63) <= entry < 2**63)
+        raise IndexError(f"{what}: must fit 64 bits; got {beyond}. Every id is below the number of rows.")
+    raise TypeError(f"{what}: must be integers; got dtype {array.dtype}. Use an int array, as ids.astype(np.int64).")
