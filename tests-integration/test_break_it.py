@@ -87,9 +87,12 @@ def test_practice_gives_nothing_away_and_is_scored(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     for name in ("run-a", "run-b", "run-c"):
         folder = tmp_path / "out" / name
-        assert {file.name for file in folder.iterdir()} == {"inspector.log.jsonl", "dashboard.html"}
+        assert {file.name for file in folder.iterdir()} == {"inspector.log.jsonl", "results.json", "dashboard.html"}
         page = (folder / "dashboard.html").read_text(encoding="utf-8")
         assert not re.search(r"bad-init|no-warmup|broken-mask|init_gain", page)
+        # Neither a verdict nor a false word in its place.
+        assert not re.search(r'class="verdict|Not diagnosed|Unfinished|finding-\d', page)
+        assert "Finished after 12 steps." in page
         rows = [json.loads(line) for line in (folder / "inspector.log.jsonl").read_text("utf-8").splitlines()]
         assert {row["future_leak"] for row in rows} == {None}
     guesses = ["run-a=bad-init", "run-b=bad-init", "run-c=bad-init"]

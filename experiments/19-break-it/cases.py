@@ -1,4 +1,4 @@
-"""What is run: eight faults at two sizes, and healthy runs of several kinds.
+"""What is run: eight faults at two sizes, healthy runs of several kinds, and rates between healthy and far too high.
 
 A `Case` is one training run. Its settings are those of a TOML file beside this one and a few more; the diagnosis is
 never told them.
@@ -47,6 +47,9 @@ RATE_THAT_HARMS = {"default": 2e-2, "deep": 4e-2}
 WARM = ("no-warmup", ("train.warmup_steps=30",))
 """The run without the fault of `no-warmup`: the same rate, reached gradually."""
 
+RATES = ("1.5e-2", "2e-2", "3e-2", "4.5e-2", "6e-2")
+"""Peak rates between the highest healthy one and that of `rate-times-30`."""
+
 HEALTHY: dict[str, tuple[str, ...]] = {
     "rate 1e-3": ("train.lr_max=1e-3",),
     "rate 1e-2": ("train.lr_max=1e-2",),
@@ -60,7 +63,7 @@ HEALTHY: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One run: `kind` is "fault", "healthy" or "reference", `name` the fault or what is special."""
+    """One run: `kind` is "fault", "healthy", "rate" or "reference", `name` the fault, the rate or what is special."""
 
     kind: str
     name: str
@@ -82,6 +85,8 @@ class Case:
         file, sets = self.name, ()
         if self.kind == "healthy":
             file, sets = "healthy", HEALTHY.get(self.name, ())
+        elif self.kind == "rate":
+            file, sets = "healthy", (f"train.lr_max={self.name}",)
         elif self.kind == "reference":
             file, sets = WARM
         if file == "no-warmup":
@@ -107,4 +112,5 @@ def all_cases() -> list[Case]:
         for place, name in enumerate(HEALTHY)
         for index, size in enumerate(SIZES)
     ]
-    return [*plain, *others, *warm, *faults]
+    rates = [Case("rate", rate, size, seed) for size, seed in pairs for rate in RATES]
+    return [*plain, *others, *warm, *faults, *rates]

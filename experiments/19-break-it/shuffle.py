@@ -3,9 +3,9 @@
     python experiments/19-break-it/shuffle.py                       # runs/19-break-it/practice/run-a, run-b, run-c
     python experiments/19-break-it/shuffle.py --answer run-a=broken-mask run-b=bad-init run-c=no-warmup
 
-What would give a run away is not copied: configuration, manifest, results, weights, and what the probe of the mask
-said. Each folder has a log and a dashboard drawn from it, without the diagnosis. Which run is which follows from the
-number in `practice.json`; without `--seed` it is drawn anew.
+What would give a run away is not copied: configuration, manifest, weights, and what the probe of the mask said. Each
+folder has a log, how far the run came, and a dashboard drawn from them, without a verdict. Which run is which follows
+from the number in `practice.json`; without `--seed` it is drawn anew.
 """
 
 from __future__ import annotations
@@ -49,13 +49,16 @@ class Undiagnosed(Follower):
 
 
 def neutral(source: Path, target: Path) -> None:
-    """Copy of the log at `source` what may be seen into `target`, and draw it."""
+    """Copy of the run at `source` what may be seen into `target`, and draw it."""
     target.mkdir(parents=True)
     with LogWriter(target / "inspector.log.jsonl") as log:
         for row in read_log(source / "inspector.log.jsonl"):
             log.write(
                 {name: value for name, value in row.items() if name not in ("schema", "non_finite", "future_leak")}
             )
+    results = json.loads((source / "results.json").read_text("utf-8"))
+    shown = {name: results[name] for name in ("schema", "finished", "steps", "stopped") if name in results}
+    write_atomic(target / "results.json", json.dumps(shown) + "\n")
     Undiagnosed(target).write()
 
 

@@ -12,13 +12,15 @@ from __future__ import annotations
 import argparse
 import csv
 import io
+import itertools
 import json
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from autograd_core.files import write_atomic
-from cases import HARM_NATS, HERE, TUNED_ON, Case, all_cases
+from cases import HARM_NATS, HERE, RATES, SIZES, TUNED_ON, Case, all_cases
 from minitrain.diagnosis import RULES, Watch, findings
 from minitrain.log import read_log
 from minitrain.manifest import build_manifest, write_manifest
@@ -57,19 +59,19 @@ def row(case: Case, out: Path, losses: dict[str, float | None]) -> dict[str, Any
     seen = [f"{finding.code}@{each['step']}" for each in rows for finding in watch.add(each)]
     found = [finding.code for finding in findings(out, rules=RULES)]
     losses[case.slug] = loss = results["val_loss"]
-    without = losses.get(case.without.slug) if case.kind == "fault" else None
+    without = losses.get(case.without.slug) if case.kind in ("fault", "rate") else None
     harm: bool | None = None
-    if case.kind == "fault":
+    if case.kind in ("fault", "rate"):
         leaks = any(each["future_leak"] for each in rows)
         harm = leaks or "stopped" in results or (None not in (loss, without) and loss > without + HARM_NATS)
-    # Healthy is healthy at every step; of a fault the first finding counts.
-    right = found[:1] == [case.expected] if case.kind == "fault" else not (found or seen)
+    # Healthy is healthy at every step; of a fault the first finding counts. The other kinds are measured, not judged.
+    right = {"fault": found[:1] == [case.expected], "healthy": not (found or seen)}.get(case.kind)
     values = (case.kind, case.name, case.size, case.seed, results["steps"], loss, without, harm, case.expected)
     return dict(zip(COLUMNS, (*values, " ".join(found), " ".join(seen), right), strict=True))
 
 
 def report(rows: list[dict[str, Any]]) -> str:
-    """Return counts: right of those that count, for all seeds and for those nothing was tuned on."""
+    """Return counts: right of those that count, for all seeds and for those nothing was tuned on; and of each rate."""
     lines = []
     for title, chosen in (("seeds tuned on", TUNED_ON), ("the others", None)):
         here = [each for each in rows if (each["seed"] in TUNED_ON) == (chosen is not None)]
@@ -79,9 +81,26 @@ def report(rows: list[dict[str, Any]]) -> str:
         lines.append(
             f"{title}: {named} of {len(faults)} faults named first, {flagged} of {len(healthy)} healthy flagged"
         )
-    harmless = [f"{each['name']} {each['size']} {each['seed']}" for each in rows if each["harm"] is False]
-    wrong = [f"{each['name']} {each['size']} {each['seed']}: {each['found']}" for each in rows if not each["right"]]
-    return "\n".join([*lines, f"did no harm, not counted: {harmless or 'none'}", f"not right: {wrong or 'none'}"])
+
+    def words(each: dict[str, Any]) -> str:
+        return f"{each['name']} {each['size']} {each['seed']}: {each['found'] or 'nothing found'}"
+
+    harmless = [words(each) for each in rows if each["kind"] == "fault" and not each["harm"]]
+    wrong = [words(each) for each in rows if each["right"] is False]
+    warm = [words(each) for each in rows if each["kind"] == "reference" and each["found"]]
+    lines += [f"did no harm, not counted: {harmless or 'none'}", f"not right: {wrong or 'none'}"]
+    return "\n".join([*lines, f"found in runs to compare with: {warm or 'nothing'}", *rates(rows)])
+
+
+def rates(rows: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield what each rate between costs, and how often it is called too high."""
+    for size, rate in itertools.product(SIZES, RATES):
+        here = [each for each in rows if (each["kind"], each["name"], each["size"]) == ("rate", rate, size)]
+        if here:
+            costs = [each["val_loss"] - each["without"] for each in here]
+            named = sum(each["found"].startswith("learning-rate-too-high") for each in here)
+            cost = f"{min(costs):.2f} to {max(costs):.2f} nats above 3e-3"
+            yield f"rate {rate}, {size}: {cost}; named in {named} of {len(here)}"
 
 
 def main() -> None:

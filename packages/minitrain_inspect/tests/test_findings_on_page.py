@@ -229,6 +229,19 @@ def test_a_healthy_run_is_said_to_be_so(tmp_path: Path) -> None:
     assert "Healthy: the diagnosis found nothing wrong." in page.read_text("utf-8")
 
 
+def test_where_nobody_asked_the_diagnosis_there_is_no_verdict(tmp_path: Path) -> None:
+    class Undiagnosed(follow.Follower):
+        def found(self) -> None:
+            return None
+
+    run = synthetic_run.write_run(tmp_path / "run", synthetic_run.rows(count=23, layers=1))
+    page = Undiagnosed(run).write().read_text("utf-8")
+    assert 'class="verdict' not in page
+    assert "diagnosed" not in page
+    (run / "inspector.log.jsonl").write_bytes(b"")
+    assert "Not diagnosed: nothing has been logged." in write_dashboard(run).read_text("utf-8")
+
+
 def test_findings_stay_where_nothing_was_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(follow, "diagnose", lambda record, rules: [finding("dead-units", 5)])
     rows = synthetic_run.rows(count=7, layers=1, inspected=False)

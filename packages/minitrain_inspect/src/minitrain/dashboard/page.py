@@ -29,7 +29,7 @@ def render_page(
     Parameters
     ----------
     found : sequence of Marked, optional
-        What the diagnosis found; None where it was not asked.
+        What the diagnosis found; None where it was not asked, and then the page has no verdict.
     ranges : mapping
         `diagnosis.healthy_ranges` of the run.
     live : str
@@ -66,7 +66,7 @@ def _header(record: Record, series: RunSeries, found: Sequence[Marked] | None, *
         f'<p class="what">{both(what_ran(record))}</p>'
         f'<p class="status {state}">{both(status(record, series))}</p>'
         + "".join(f'<p class="warning">{both(text)}</p>' for text in warnings(record, series))
-        + _verdict(found)
+        + (_verdict(found) if found is not None or not series.rows else "")
         + f'</div>{_live() if live else ""}{switches()}</div><dl class="figures">{figures}</dl></header>'
     )
 
