@@ -26,7 +26,7 @@ def negative(x: Operand) -> Tensor:
 def add(a: Operand, b: Operand) -> Tensor:
     """Return a + b, broadcast."""
     a, b = operands(a, b)
-    out = a.value + b.value
+    out = a._value + b._value
     if not is_grad_enabled():
         return Tensor(out)
 

@@ -276,21 +276,21 @@ def self_attention(
         For shapes that do not fit; for a key_mask that is not boolean.
     """
     qkv = as_floating(qkv)
-    shape = qkv.shape
-    if qkv.ndim not in (2, 3) or n_heads < 1 or shape[-1] % (3 * n_heads) or not shape[-1]:
+    shape = qkv._value.shape
+    if len(shape) not in (2, 3) or n_heads < 1 or shape[-1] % (3 * n_heads) or not shape[-1]:
         raise ValueError(
             f"self_attention: qkv must be (T, 3D) or (B, T, 3D) with D divisible by n_heads; "
             f"got {shape} and n_heads={n_heads}."
         )
     length, width = shape[-2], shape[-1] // 3
-    batch = shape[0] if qkv.ndim == 3 else 1
+    batch = shape[0] if len(shape) == 3 else 1
     d_head = width // n_heads
     mask = None if key_mask is None else np.asarray(key_mask)
     if mask is not None and mask.ndim == 1:
         mask = mask[None]
     mask = _checked_key_mask(mask, (batch,), length)
 
-    packed = qkv.value.reshape(batch, length, 3, n_heads, d_head)
+    packed = qkv._value.reshape(batch, length, 3, n_heads, d_head)
     dtype = packed.dtype
     scale = _scale(d_head, dtype.char)
     # Each (B, H, T, K): views that BLAS takes as they are.

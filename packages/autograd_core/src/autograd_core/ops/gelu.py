@@ -45,7 +45,8 @@ def gelu(x: Operand, approximate: str = "tanh") -> Tensor:
     if approximate != "tanh":
         raise ValueError(f'gelu: approximate must be "tanh" or "none"; got {approximate!r}.')
     x = as_floating(x)
-    flat, shape = x.value.reshape(-1), x.value.shape
+    value = x._value
+    flat, shape = value.reshape(-1), value.shape
     out = np.empty(flat.size, flat.dtype)
     recorded = is_grad_enabled()
     slope = np.empty(flat.size, flat.dtype) if recorded and x.requires_grad else None

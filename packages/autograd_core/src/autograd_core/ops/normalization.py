@@ -51,7 +51,7 @@ def layer_norm(x: Operand, weight: Operand, bias: Operand, eps: float = 1e-5) ->
     """
     x, weight = operands(x, weight)
     x, bias = as_floating(x), as_tensor(bias)
-    rows, gain, shift = x.value, weight.value, bias.value
+    rows, gain, shift = x._value, weight._value, bias._value
     shape = rows.shape
     if len(gain.shape) != 1 or shape[-1:] != gain.shape or shift.shape != gain.shape:
         raise ValueError(

@@ -72,14 +72,14 @@ def linear(x: Operand, weight: Operand, bias: Operand | None = None) -> Tensor:
     VJP  ∂x = g weightᵀ,  ∂weight = xᵀ g,  ∂bias = 1ᵀ g, over rows flattened to two dimensions.
     """
     x, weight = operands(x, weight)
-    value, w = x.value, weight.value
+    value, w = x._value, weight._value
     shape = value.shape
     if bias is None:
         rows, out = _affine(value, w, None, "linear")
         parents: tuple[Tensor, ...] = (x, weight)
     else:
         bias = as_floating(bias)
-        rows, out = _affine(value, w, bias.value, "linear")
+        rows, out = _affine(value, w, bias._value, "linear")
         parents = (x, weight, bias)
     if not is_grad_enabled():
         return Tensor(out)
@@ -113,12 +113,12 @@ def joined_linear(x: Operand, weights: Columns, biases: Columns | None = None) -
     """
     x = as_floating(x)
     w = weights.joined()
-    shape, ends = x.value.shape, weights.ends[:-1]
+    shape, ends = x._value.shape, weights.ends[:-1]
     if biases is None:
-        rows, out = _affine(x.value, w, None, "joined_linear")
+        rows, out = _affine(x._value, w, None, "joined_linear")
         parents = (x, *weights.parameters)
     else:
-        rows, out = _affine(x.value, w, biases.joined(), "joined_linear")
+        rows, out = _affine(x._value, w, biases.joined(), "joined_linear")
         parents = (x, *weights.parameters, *biases.parameters)
     if not is_grad_enabled():
         return Tensor(out)
