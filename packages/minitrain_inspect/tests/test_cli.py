@@ -375,6 +375,19 @@ def test_a_damaged_run_is_one_line_that_names_the_file(
     assert said in refusal(*command, below=here)
 
 
+@pytest.mark.parametrize("name", ["manifest.json", "results.json"])
+@pytest.mark.parametrize("content", ["[" * 99_999, '{"a":' * 99_999], ids=["arrays", "objects"])
+def test_what_is_nested_too_deep_to_be_read_is_named_on_the_page(
+    here: Path, finished: Path, name: str, content: str
+) -> None:
+    shutil.copytree(finished, here / "run")
+    (here / "run" / name).write_text(content, encoding="utf-8")
+    assert minitrain("dashboard", "run").exit_code == 0
+    assert name in (here / "run" / "dashboard.html").read_text("utf-8")
+    assert minitrain("export", "run", "--tensorboard", "board").exit_code == 0
+    assert minitrain("train", "--resume", "run").exit_code == 0
+
+
 def test_every_option_of_the_command_has_help() -> None:
     for command in cli.main.commands.values():
         assert command.help

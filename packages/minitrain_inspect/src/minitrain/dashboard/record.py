@@ -78,7 +78,7 @@ def _mapping(path: Path, unreadable: list[str]) -> Mapping[str, Any]:
         value = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError):  # ValueError: not UTF-8, not JSON, not TOML
+    except (OSError, ValueError, RecursionError):  # not UTF-8, not JSON, not TOML, nested too deep
         value = None
     if isinstance(value, Mapping):
         return value
