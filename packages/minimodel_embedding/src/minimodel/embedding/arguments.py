@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from autograd_core import Tensor
+from autograd_core.randomness import generator
 
 _SINGLE = "a single value"
 
@@ -120,13 +121,7 @@ def rng_argument(owner: str, rng: object) -> np.random.Generator:
     TypeError
         If it is something else, as a seed.
     """
-    if rng is None:
-        return np.random.default_rng()
-    if isinstance(rng, np.random.Generator):
-        return rng
-    is_seed = isinstance(rng, (int, np.integer)) and not isinstance(rng, bool)
-    found, seed = (f"{type(rng).__name__} {rng}", rng) if is_seed else (type(rng).__name__, "seed")
-    raise TypeError(f"{owner}: rng must be a numpy.random.Generator; got {found}. Pass np.random.default_rng({seed}).")
+    return np.random.default_rng() if rng is None else generator(owner, rng)
 
 
 def stream_argument(owner: str, x: object) -> npt.NDArray[Any]:
