@@ -388,6 +388,17 @@ def test_what_is_nested_too_deep_to_be_read_is_named_on_the_page(
     assert minitrain("train", "--resume", "run").exit_code == 0
 
 
+@pytest.mark.parametrize("written", ["NaN", "1e400", "1" + "0" * 400, "true", '"x"', "[]"])
+def test_results_that_no_run_has_measured_are_left_out_of_the_page(here: Path, finished: Path, written: str) -> None:
+    shutil.copytree(finished, here / "run")
+    path = here / "run" / "results.json"
+    path.write_text(re.sub(r"(?<=: )(?:[-\d.e]+|null)(?=,?\n)", written, path.read_text("utf-8")), "utf-8")
+    manifest = here / "run" / "manifest.json"
+    manifest.write_text(re.sub(r'(?<="steps": )\d+', written, manifest.read_text("utf-8")), "utf-8")
+    assert minitrain("dashboard", "run").exit_code == 0
+    assert minitrain("compare", "run", finished).exit_code == 0
+
+
 def test_every_option_of_the_command_has_help() -> None:
     for command in cli.main.commands.values():
         assert command.help

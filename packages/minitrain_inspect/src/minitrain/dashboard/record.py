@@ -6,11 +6,12 @@ missing reads as empty, and what is there but cannot be read is named, so that t
 
 import json
 import os
+import sys
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 UNKNOWN = "–"
 
@@ -38,12 +39,12 @@ class Record:
         """`train.steps` of the configuration, where known."""
         train = self.config.get("train")
         steps = train.get("steps") if isinstance(train, Mapping) else None
-        return steps if isinstance(steps, int) else None
+        return steps if _is_count(steps) else None
 
     def number(self, key: str) -> float | None:
-        """A number of `results.json`, or None where it is missing or no number."""
-        value = self.results.get(key)
-        return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+        """A number of `results.json`, or None where it is missing or nothing that a run could have measured."""
+        value: Any = self.results.get(key)
+        return value if type(value) in (int, float) and -_MOST <= value <= _MOST else None
 
     def held_out(self, kind: str) -> tuple[int, int] | None:
         """Forms completed exactly and forms asked, of `kind` "regular" or "irregular"; None where not recorded."""
@@ -52,7 +53,15 @@ class Record:
         if not isinstance(entry, Mapping):
             return None
         exact, of = entry.get("exact"), entry.get("of")
-        return (exact, of) if isinstance(exact, int) and isinstance(of, int) else None
+        return (exact, of) if _is_count(exact) and _is_count(of) else None
+
+
+# JSON may hold NaN, as Python reads it, 1e400, which becomes infinity, and integers beyond any float.
+_MOST = sys.float_info.max
+
+
+def _is_count(value: object) -> TypeGuard[int]:
+    return type(value) is int and 0 <= value <= _MOST
 
 
 def read_record(run: str | os.PathLike[str]) -> Record:
