@@ -86,6 +86,15 @@ def test_a_folder_that_somebody_made_since_it_was_looked_for_is_not_taken(
     assert tree(tmp_path) == {"run": "folder"}
 
 
+def test_a_name_that_leads_back_leaves_nothing_on_its_way(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "config.toml").touch()
+    before = tree(tmp_path)
+    with pytest.raises(ValueError, match="run"), claimed(tmp_path / "new" / ".." / "run"):
+        raise AssertionError
+    assert tree(tmp_path) == before
+
+
 @posix
 def test_where_folders_cannot_be_locked_runs_go_on_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import fcntl

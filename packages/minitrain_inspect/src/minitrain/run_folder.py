@@ -174,10 +174,8 @@ def _make(folder: Path) -> list[Path]:
     missing = [each for each in (folder, *folder.parents) if not each.exists()]
     try:
         folder.mkdir(parents=True)
-    except FileExistsError:
-        raise
     except OSError:
-        _remove_empty(missing)  # what was made above a name that cannot be
+        _remove_empty(missing[1:])  # what was made above a name that cannot be, or that another made
         raise
     return missing
 
