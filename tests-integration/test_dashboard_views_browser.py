@@ -56,6 +56,7 @@ def test_findings_are_marked_at_their_step_and_described_below(open_page: Any, f
         assert mark["height"] > 100
     labels = page.locator("[data-chart=loss] .annotation-text").all_text_contents()
     assert sorted(labels) == sorted(numbers)
+    assert page.locator(".annotation-arrow-g").count() == 0
     page.locator(".verdict a").last.click()
     target = page.evaluate("location.hash")
     assert target.startswith("#finding-")
@@ -80,6 +81,48 @@ def test_the_layer_that_a_finding_names_and_the_healthy_bands_follow_the_theme(o
     assert dark["healthy"]["fill"] != light["loss"]["healthy"]["fill"]
     assert dark["finding-1"]["color"] != light["loss"]["finding-1"]["color"]
     page.check()
+
+
+_LEGEND = """() => [...document.querySelectorAll("[data-chart]")].flatMap((holder) => {
+  const { chart, _fullData } = holder.querySelector(".drawing");
+  const probe = document.createElement("i");
+  document.body.append(probe);
+  const looks = chart.items
+    .filter((item) => item.getAttribute("aria-selected") === "true" && item.querySelector(".swatch line"))
+    .map((item) => {
+      const swatch = getComputedStyle(item.querySelector(".swatch line"));
+      const { color, dash } = _fullData[item.traces[0]].line;
+      probe.style.color = color;
+      const line = getComputedStyle(probe).color;
+      return { name: item.textContent, swatch: swatch.stroke, line, dashes: swatch.strokeDasharray, dash };
+    });
+  probe.remove();
+  return looks;
+})"""
+"""Of every line shown: the colour and dashes of its swatch in the list, the colour and dash that it is drawn with."""
+
+_DASHES = {"solid": "none", "dash": "6px, 4px", "dot": "2px, 3px", "dashdot": "7px, 3px, 2px, 3px"}
+
+
+def assert_the_legend_is_true(page: Any, least: int) -> None:
+    looks = page.evaluate(_LEGEND)
+    assert len(looks) >= least
+    for look in looks:
+        assert (look["swatch"], look["dashes"]) == (look["line"], _DASHES[look["dash"]]), look
+
+
+def test_every_swatch_has_the_colour_and_the_dashes_of_its_line(open_page: Any, faulty: Path, compared: Any) -> None:
+    for path, least in ((faulty, 25), (compared[0], 20)):
+        page = open_page(path)
+        assert_the_legend_is_true(page, least)
+        page.click("#theme")
+        page.wait_for_timeout(400)
+        assert_the_legend_is_true(page, least)
+        # Lines that are drawn later take the colours that are free.
+        page.locator("[data-chart=activation] [data-act=draw]").click()
+        page.wait_for_timeout(400)
+        assert_the_legend_is_true(page, least + 5)
+        page.check()
 
 
 def test_a_page_with_findings_fits_narrow_and_wide_screens(open_page: Any, faulty: Path) -> None:

@@ -159,6 +159,9 @@ def test_final_numbers_and_what_ran_are_in_the_head(run: Path) -> None:
         "2 layers of width 64",
         "seed 7",
         "data: verbs",
+        "datos: verbos",
+        "nats; el modelo la mejora en 0.418",
+        "Referencia de n\u2011gramas",
         "minitrain-inspect 0.1.0\u00a0· NumPy 2.4.6\u00a0· Python 3.11.7",
         "Terminada tras 370 pasos.",
     ):

@@ -106,6 +106,7 @@ def test_a_mark_stands_at_exactly_the_step_with_its_number_above() -> None:
         ("<b>1</b>", 137, 1),
         ("<b>2</b>", 701, 1),
     ]
+    assert {label.showarrow for label in layout.annotations} == {False}
 
 
 def test_numbers_that_would_cover_each_other_go_to_rows_of_their_own() -> None:

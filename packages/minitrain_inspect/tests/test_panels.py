@@ -67,7 +67,9 @@ def test_each_chart_plots_the_series_of_its_panel(read: Any) -> None:
 def test_axes_are_logarithmic_where_sizes_differ_by_orders(read: Any) -> None:
     panels = build_panels(read(synthetic_run.rows(count=31, layers=2)))
     kinds = {chart.key: chart.figure.layout.yaxis.type for panel in panels for chart in panel.charts}
-    assert [key for key, kind in kinds.items() if kind == "log"] == ["grad_norm", "activation", "update_ratio"]
+    assert [key for key, kind in kinds.items() if kind == "log"] == ["grad_norm", "activation", "update_ratio", "verbs"]
+    titles = {chart.key: chart.y_title for panel in panels for chart in panel.charts}
+    assert all(("log scale" in titles[key].en) == (kind == "log") for key, kind in kinds.items())
 
 
 def test_summaries_give_last_values_and_extremes(read: Any) -> None:
@@ -78,7 +80,7 @@ def test_summaries_give_last_values_and_extremes(read: Any) -> None:
     ]
     panels = by_key(read(rows))
     assert said(panels["loss"]) == (
-        "Validation 1.5 nats at step 5, lowest 1.25 at step 3. Training 2 at step 5. "
+        "Validation: 1.5 nats at step 5, lowest 1.25 at step 3. Training: 2 at step 5. "
         "The n-gram baseline has 1.75: the model is 0.25 nats better."
     )
     assert said(panels["grad_norm"]) == "Gradient norm: 2 at step 5; lowest 0.5 (step 3), highest 7 (step 2)."
@@ -89,7 +91,7 @@ def test_summaries_give_last_values_and_extremes(read: Any) -> None:
 def test_a_model_behind_the_baseline_is_called_worse(read: Any) -> None:
     panel = by_key(read([{"step": 2, "train_loss": 3.0, "val_loss": 2.5, "ngram_loss": 1.75}]))["loss"]
     assert "the model is 0.75 nats worse" in said(panel)
-    assert "el modelo es 0.75 nats peor" in dicho(panel)
+    assert "el modelo queda 0.75 nats por encima, peor" in dicho(panel)
 
 
 def test_layer_summaries_name_the_extremes(read: Any) -> None:
@@ -104,8 +106,20 @@ def test_layer_summaries_name_the_extremes(read: Any) -> None:
 
 
 def test_layers_that_agree_are_summed_up_in_a_number(read: Any) -> None:
+    panel = by_key(read([{"step": 3, "inspect": {"dead_fraction": {"a": 0.25, "b": 0.25}}}]))["health"]
+    assert said(panel).startswith("At step 3: 0.25 (2 layers). Highest of the run 0.25 (a, step 3)")
+
+
+def test_units_that_are_never_dead_are_one_sentence(read: Any) -> None:
     panel = by_key(read([{"step": 3, "inspect": {"dead_fraction": {"a": 0.0, "b": 0.0}}}]))["health"]
-    assert said(panel).startswith("At step 3: 0 (2 layers). Highest of the run 0 (a, step 3)")
+    assert said(panel).startswith("No unit was dead in any logged row (2 layers).")
+    assert dicho(panel).startswith("Ninguna unidad estuvo muerta en ninguna fila registrada (2 capas).")
+
+
+def test_steps_have_their_thousands_apart_with_a_space_that_does_not_break(read: Any) -> None:
+    panels = by_key(read([{"step": 1234, "train_loss": 1.5}]))
+    assert said(panels["loss"]) == "Training: 1.5 at step 1,234."
+    assert dicho(panels["loss"]) == "Entrenamiento: 1.5 en el paso 1\u202f234."
 
 
 def test_missing_classes_and_bad_rows_are_counted(read: Any) -> None:

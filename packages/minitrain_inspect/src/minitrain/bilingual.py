@@ -1,6 +1,8 @@
 """Sentences in English and Spanish, and the way numbers are written in both.
 
-A `Text` always carries both languages: a page holds both and shows one, so that switching needs no second file.
+A `Text` always carries both languages: a page holds both and shows one, so that switching needs no second file. The
+decimal sign is a point in both, as on the axes of the charts, in the tables and in the log; thousands stand apart, with
+a comma in English and a thin space in Spanish.
 """
 
 import math
@@ -17,7 +19,7 @@ class Text(NamedTuple):
     es: str
 
     def fill(self, **values: "Text | str | float | int") -> "Text":
-        """The sentence with `{name}` replaced in both languages; floats are written by `number`."""
+        """The sentence with `{name}` replaced in both languages; floats as by `number`, integers as by `count`."""
 
         def of(index: int) -> dict[str, str]:
             return {
@@ -25,7 +27,9 @@ class Text(NamedTuple):
                 if isinstance(value, Text)
                 else number(value)
                 if isinstance(value, float)
-                else str(value)
+                else count(value)[index]
+                if isinstance(value, int)
+                else value
                 for key, value in values.items()
             }
 
@@ -48,6 +52,11 @@ def joined(texts: Iterable[Text], separator: str = " ") -> Text:
     """The texts one after another."""
     both = list(texts)
     return Text(separator.join(text.en for text in both), separator.join(text.es for text in both))
+
+
+def count(value: int) -> Text:
+    r"""A whole number with its thousands apart: 103,680 in English, 103\u202f680 in Spanish."""
+    return Text(f"{value:,}", f"{value:,}".replace(",", "\u202f"))
 
 
 def number(value: float | None) -> str:

@@ -86,7 +86,7 @@ def _results(record: Record, series: RunSeries, found: Sequence[Marked] | None) 
     put(Text("best of the run", "mejor de la ejecución"), _either(record, "best_val_loss", validation.low))
     put(Text("at step", "en el paso"), best_step, _whole)
     put(Text("training loss", "pérdida de entrenamiento"), _either(record, "train_loss", training.last))
-    put(Text("n-gram baseline", "referencia de n-gramas"), _either(record, "ngram_loss", baseline.last))
+    put(Text("n-gram baseline", "referencia de n\u2011gramas"), _either(record, "ngram_loss", baseline.last))
     for kind, label in (
         ("regular", Text("regular forms right", "formas regulares correctas")),
         ("irregular", Text("irregular forms right", "formas irregulares correctas")),

@@ -11,7 +11,7 @@ from typing import Any
 from .chart import Table
 from .record import UNKNOWN, Record, flattened
 from .series import RunSeries
-from .text import NATS, Text, count, duration, joined, number, plain
+from .text import NATS, VERB_CORPUS, Text, count, duration, joined, number, plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,8 @@ def what_ran(record: Record) -> Text:
         parts.append(Text("{heads} heads", "{heads} cabezas").fill(heads=str(model["n_heads"])))
     source = _section(record.config, "data").get("source")
     if source is not None:
-        parts.append(Text("data: {source}", "datos: {source}").fill(source=PurePath(str(source)).name))
+        name = VERB_CORPUS if source == "verbs" else PurePath(str(source)).name
+        parts.append(Text("data: {source}", "datos: {source}").fill(source=name))
     if "batch_size" in train:
         parts.append(Text("batches of {size}", "lotes de {size}").fill(size=str(train["batch_size"])))
     if "lr_max" in train:
@@ -110,11 +111,15 @@ def key_figures(record: Record, series: RunSeries) -> list[KeyFigure]:
     if baseline is not None:
         aside = NATS
         if validation is not None:
-            aside = Text("nats; the model is {by} {better}", "nats; el modelo es {by} {better}").fill(
-                by=abs(baseline - validation),
-                better=Text("better", "mejor") if baseline >= validation else Text("worse", "peor"),
-            )
-        figures.append(KeyFigure(Text("n-gram baseline", "Referencia de n-gramas"), plain(number(baseline)), aside))
+            better = baseline >= validation
+            aside = (
+                Text("nats; the model is {by} better", "nats; el modelo la mejora en {by}")
+                if better
+                else Text("nats; the model is {by} worse", "nats; el modelo queda {by} por encima, peor")
+            ).fill(by=abs(baseline - validation))
+        figures.append(
+            KeyFigure(Text("n-gram baseline", "Referencia de n\u2011gramas"), plain(number(baseline)), aside)
+        )
     for kind, label in (
         ("regular", Text("Regular forms right", "Formas regulares correctas")),
         ("irregular", Text("Irregular forms right", "Formas irregulares correctas")),

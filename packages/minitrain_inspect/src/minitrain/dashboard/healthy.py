@@ -26,16 +26,16 @@ class Band:
 _JUDGED = {
     "grad_norm": Text(
         "up to {high}, a hundred times what is usual in this run; beyond that the diagnosis speaks.",
-        "hasta {high}, cien veces lo habitual en esta ejecución; más allá habla el diagnóstico.",
+        "hasta {high}, cien veces lo habitual en esta ejecución; por encima, el diagnóstico avisa.",
     ),
     "dead_fraction": Text(
         "up to {high}; beyond that the diagnosis speaks. Usual runs have none.",
-        "hasta {high}; más allá habla el diagnóstico. Lo habitual es ninguna.",
+        "hasta {high}; por encima, el diagnóstico avisa. Lo habitual es ninguna.",
     ),
     "update_ratio": Text(
         "the median over the matrices reaches {low} at some time and stays below {high}, else the diagnosis speaks. "
         "The rule of thumb is 0.001.",
-        "la mediana de las matrices alcanza {low} en algún momento y no pasa de {high}; si no, habla el diagnóstico. "
+        "la mediana de las matrices alcanza {low} en algún momento y no pasa de {high}; si no, el diagnóstico avisa. "
         "La regla práctica es 0.001.",
     ),
 }
@@ -53,7 +53,7 @@ _HIGHEST_NORM = 5.0
 _SPECTRAL = Text(
     "up to {high}, as healthy runs had it: Xavier's weights start at 2 at most. The diagnosis speaks where the median "
     "over the matrices starts below {low}.",
-    "hasta {high}, como en ejecuciones sanas: los pesos de Xavier empiezan en 2 como mucho. El diagnóstico habla donde "
+    "hasta {high}, como en ejecuciones sanas: los pesos de Xavier empiezan en 2 como mucho. El diagnóstico avisa si "
     "la mediana de las matrices empieza por debajo de {low}.",
 )
 
@@ -83,7 +83,7 @@ def healthy_bands(run: RunSeries, config: Mapping[str, Any], ranges: Mapping[str
     baseline, guess = run.scalars["ngram_loss"].last, run.scalars["uniform_loss"].last
     if baseline is not None:
         words = Text(
-            "it ends below the n-gram baseline ({end})", "termina bajo la referencia de n-gramas ({end})"
+            "it ends below the n-gram baseline ({end})", "termina bajo la referencia de n\u2011gramas ({end})"
         ).fill(end=baseline.value)
         if guess is not None:
             words = Text(

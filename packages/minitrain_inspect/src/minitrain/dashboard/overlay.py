@@ -74,7 +74,7 @@ def overlay_panels(runs: Sequence[Overlaid], beside: Mapping[str, Beside]) -> tu
             _layer_part(runs, "dead_fraction", beside, DEAD_UNITS, fraction=True),
             _layer_part(runs, "update_ratio", beside, UPDATE_RATIO, log=True),
         ),
-        _scalar_panel(runs, "verbs", verbs, NATS, beside, absent=NOT_VERBS),
+        _scalar_panel(runs, "verbs", verbs, UNITS["verbs"], beside, log=True, absent=NOT_VERBS),
     )
 
 

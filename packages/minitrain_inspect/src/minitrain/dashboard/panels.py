@@ -25,6 +25,7 @@ from .text import (
     FARTHEST,
     INSPECTION_OFF,
     NATS,
+    NO_DEAD_UNITS,
     NO_ROWS,
     NO_VALUES,
     NOT_VERBS,
@@ -37,7 +38,7 @@ from .text import (
 
 TRAIN = Text("training", "entrenamiento")
 VALIDATION = Text("validation", "validación")
-BASELINE = Text("n-gram baseline", "referencia de n-gramas")
+BASELINE = Text("n-gram baseline", "referencia de n\u2011gramas")
 GUESS = Text("a guess, ln V", "adivinar, ln V")
 REGULAR = Text("regular verbs", "verbos regulares")
 IRREGULAR = Text("irregular verbs", "verbos irregulares")
@@ -182,7 +183,10 @@ def health_panel(run: RunSeries, beside: Besides = _NONE) -> Panel:
 
 
 def verb_panel(run: RunSeries, beside: Besides = _NONE) -> Panel:
-    """Panel 7: loss of regular and irregular verbs; a class without examples leaves a gap."""
+    """Panel 7: loss of regular and irregular verbs; a class without examples leaves a gap.
+
+    The axis is logarithmic: both are near 0 after a tenth of a run, and what tells them apart is a factor.
+    """
     if run.rows and not run.has_verbs:
         found = beside.get("verbs", NOTHING).found
         return _panel("verbs", Part((NOT_VERBS,), None, found=found))
@@ -191,7 +195,7 @@ def verb_panel(run: RunSeries, beside: Besides = _NONE) -> Panel:
         text for named in series for text in (*about_line(named.line, named.name), *about_gaps(named.line, named.name))
     ]
     keys = {"regular_loss": REGULAR, "irregular_loss": IRREGULAR}
-    return _scalar_panel(run, "verbs", said, series, NATS, _rows_table(run, keys), beside)
+    return _scalar_panel(run, "verbs", said, series, UNITS["verbs"], _rows_table(run, keys), beside, log=True)
 
 
 def _panel(key: str, *parts: Part) -> Panel:
@@ -248,6 +252,8 @@ def _layer_part(
     label, until = heading or UNITS[key], run.last_step or 1
     chart = layer_chart(key, label, layers, UNITS[key], until=until, log=log, fraction=fraction, beside=beside)
     said = about_layers(layers.observed, what)
+    if fraction and all(line.high is not None and line.high.value == 0.0 for line in layers.observed.values()):
+        said = [NO_DEAD_UNITS.fill(count=len(layers.observed), what=what)]
     if chart.floored:
         said.append(ON_FLOOR)
     if chart.many:

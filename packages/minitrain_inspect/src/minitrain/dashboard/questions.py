@@ -8,7 +8,7 @@ PANELS: dict[str, tuple[int, Text, Text]] = {
         Text("Loss", "Pérdida"),
         Text(
             "Is it learning, does it generalise, and does it beat counting characters?",
-            "¿Aprende, generaliza, y supera a contar caracteres?",
+            "¿Aprende, generaliza y lo hace mejor que contar caracteres?",
         ),
     ),
     "learning_rate": (
@@ -65,5 +65,6 @@ UNITS: dict[str, Text] = {
     "spectral_norm": Text("spectral norm", "norma espectral"),
     "dead_fraction": Text("fraction of units dead", "fracción de unidades muertas"),
     "update_ratio": Text("|Δw| / |w| of the step (log scale)", "|Δw| / |w| del paso (escala log.)"),
+    "verbs": Text("nats per target position (log scale)", "nats por posición objetivo (escala log.)"),
 }
-"""What the y axis of each chart that is not in nats says."""
+"""What the y axis of each chart but the loss says."""

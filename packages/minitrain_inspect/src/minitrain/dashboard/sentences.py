@@ -39,8 +39,8 @@ def about_losses(train: Line, validation: Line, baseline: Line) -> list[Text]:
     if validation.last and validation.low:
         said.append(
             Text(
-                "Validation {last} nats at step {step}, lowest {low} at step {low_step}.",
-                "Validación {last} nats en el paso {step}, mínimo {low} en el paso {low_step}.",
+                "Validation: {last} nats at step {step}, lowest {low} at step {low_step}.",
+                "Validación: {last} nats en el paso {step}, mínimo {low} en el paso {low_step}.",
             ).fill(
                 last=validation.last.value,
                 step=validation.last.step,
@@ -50,22 +50,22 @@ def about_losses(train: Line, validation: Line, baseline: Line) -> list[Text]:
         )
     if train.last:
         said.append(
-            Text("Training {last} at step {step}.", "Entrenamiento {last} en el paso {step}.").fill(
+            Text("Training: {last} at step {step}.", "Entrenamiento: {last} en el paso {step}.").fill(
                 last=train.last.value, step=train.last.step
             )
         )
     if baseline.last and validation.last:
         ahead = baseline.last.value - validation.last.value
-        said.append(
-            Text(
-                "The n-gram baseline has {value}: the model is {difference} nats {better}.",
-                "La referencia de n-gramas tiene {value}: el modelo es {difference} nats {better}.",
-            ).fill(
-                value=baseline.last.value,
-                difference=abs(ahead),
-                better=Text("better", "mejor") if ahead >= 0 else Text("worse", "peor"),
-            )
+        words = Text(
+            "The n-gram baseline has {value}: the model is {by} nats better.",
+            "La referencia de n\u2011gramas tiene {value}: el modelo la mejora en {by} nats.",
         )
+        if ahead < 0:
+            words = Text(
+                "The n-gram baseline has {value}: the model is {by} nats worse.",
+                "La referencia de n\u2011gramas tiene {value}: el modelo queda {by} nats por encima, peor.",
+            )
+        said.append(words.fill(value=baseline.last.value, by=abs(ahead)))
     return said
 
 

@@ -3,14 +3,9 @@
 Words that several files share stand here; a sentence that one place says stands at that place.
 """
 
-from ..bilingual import LANGUAGES, Text, joined, number, plain
+from ..bilingual import LANGUAGES, Text, count, joined, number, plain
 
 __all__ = ["LANGUAGES", "Text", "count", "duration", "joined", "number", "plain"]
-
-
-def count(value: int) -> Text:
-    """A whole number with its thousands apart: 103,680 in English, 103 680 in Spanish."""
-    return Text(f"{value:,}", f"{value:,}".replace(",", "\u202f"))
 
 
 def duration(seconds: float) -> Text:
@@ -37,6 +32,11 @@ INSPECTION_OFF = Text(
     "Inspection was off in this run (inspect.enabled = false), so there is nothing to show here.",
     "La inspección estaba desactivada en esta ejecución (inspect.enabled = false): no hay nada que mostrar aquí.",
 )
+NO_DEAD_UNITS = Text(
+    "No unit was dead in any logged row ({count} {what}).",
+    "Ninguna unidad estuvo muerta en ninguna fila registrada ({count} {what}).",
+)
+VERB_CORPUS = Text("verbs", "verbos")
 NOT_VERBS = Text(
     "Not applicable: this run's data do not tell regular from irregular verbs.",
     "No aplicable: los datos de esta ejecución no distinguen verbos regulares de irregulares.",

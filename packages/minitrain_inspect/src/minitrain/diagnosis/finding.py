@@ -76,7 +76,8 @@ class Finding:
             If there is no such language.
         """
         at = _language(language)
-        head = _HEAD.fill(severity=_SEVERITY_WORDS[self.severity], code=self.code, step=self.step, where=self.where)
+        severity = _SEVERITY_WORDS[self.severity]
+        head = _HEAD.fill(severity=severity, code=self.code, step=str(self.step), where=self.where)
         numbers = [f"  {name} {number(value)}{self._beside(name, at)}" for name, value in self.evidence.items()]
         return "\n".join([head[at], *numbers, f"  {_CAUSE[at]} {self.cause[at]}", f"  {_ADVICE[at]} {self.advice[at]}"])
 
