@@ -108,7 +108,10 @@ def train_command(
                     "--resume continues a run as it was configured; leave out --config, --set, --out and --from-gpt2."
                 )
             if not (resumed / "config.toml").is_file():
-                raise ValueError(f"--resume: a run folder must hold config.toml; {str(resumed)!r} does not.")
+                raise ValueError(
+                    f"--resume: a run folder must hold config.toml; {str(resumed)!r} does not. Name a folder that "
+                    "minitrain train wrote, or begin a run there with --out."
+                )
             check_free(resumed)
             config = load_config(resumed / "config.toml", ())
             threads = threads or recorded_threads(resumed)
