@@ -66,7 +66,7 @@ class ModelConfig:
     d_model, n_heads, n_layers, d_ff : int
         Width of the residual stream, heads (which divide it), blocks, hidden width of the feed-forward networks.
     context_len : int
-        Longest sequence, in tokens. The longest verb line has 52.
+        Longest sequence, in tokens. The longest verb line has 51, of which the last is only predicted.
     position : "rope" or "learned"
         Rotary positions (the width of a head must be even) or a learned table.
     attention_bias : bool
