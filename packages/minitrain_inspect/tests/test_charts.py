@@ -220,3 +220,12 @@ def test_ticks_of_a_log_axis_are_asked_for_sparingly() -> None:
     assert ticks(1.0, 11.0) == 3
     assert ticks(1e-6, 1.0) == 4
     assert math.log10(11.0) < 1.5
+
+
+def test_less_than_a_decade_is_labelled_below_1_as_well() -> None:
+    def rhythm(*values: float) -> Any:
+        return scalar_chart(Named(plain("a"), line(list(values))), log=True).figure.layout.yaxis.dtick
+
+    assert rhythm(0.55, 4.2) == "D2"
+    assert rhythm(1.0, 4.2) is None
+    assert rhythm(0.1, 4.2) is None

@@ -190,11 +190,10 @@ def test_the_band_of_spectral_norms_says_which_start_is_called_too_small() -> No
     assert f"starts below {rules.FIRST_NORM}." in band.words.en
 
 
-def test_a_band_that_is_open_below_begins_at_the_lowest_value() -> None:
-    (shape,) = chart_with(band=Band(None, 3.0, UNIT), log=True).shapes
-    assert (shape.y0, shape.y1) == (1.0, 3.0)
-    (shape,) = chart_with(band=Band(None, 3.0, UNIT)).shapes
-    assert (shape.y0, shape.y1) == (0.0, 3.0)
+def test_a_band_that_is_open_below_begins_at_the_lowest_value_and_presses_no_line_flat() -> None:
+    for high, drawn in ((3.0, 3.0), (300.0, 10.0)):
+        (shape,) = chart_with(band=Band(None, high, UNIT), log=True).shapes
+        assert (shape.y0, shape.y1) == (1.0, drawn)
 
 
 def test_a_page_shows_what_the_diagnosis_found_in_both_languages(

@@ -223,14 +223,14 @@ def figure_of(
     layout["yaxis"]["title"]["text"] = y_title.en
     if log:
         # Without a format of its own a log axis labels 0.002 as a bare "2".
-        layout["yaxis"] |= {"type": "log", "tickformat": "~g", "nticks": _log_ticks(traces)}
+        layout["yaxis"] |= {"type": "log", "tickformat": "~g", **_log_ticks(traces)}
         layout["yaxis"]["minor"] = {"ticks": "outside", "ticklen": 2}
     else:
         layout["yaxis"] |= {"exponentformat": "power"}
     shapes: list[dict[str, Any]] = []
     labels: list[dict[str, Any]] = []
     if beside.band is not None:
-        shapes.append(band_mark(beside.band, min(_positive(traces), default=beside.band.high) if log else 0.0))
+        shapes.append(band_mark(beside.band, _positive(traces)))
     if floor is not None:
         shape, label = floor_marks(floor)
         shapes.append(shape)
@@ -245,11 +245,16 @@ def figure_of(
     return go.Figure({"data": traces, "layout": layout})
 
 
-def _log_ticks(traces: Sequence[Mapping[str, Any]]) -> int:
-    """How many ticks to ask for, so that Plotly labels 1-2-5 or whole decades and never every digit, which overlap."""
+def _log_ticks(traces: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What to ask Plotly for, so that it labels 1-2-5 or whole decades: never every digit, which overlap.
+
+    On less than a decade it would label whole numbers, of which there may be none in the lower half.
+    """
     values = _positive(traces)
     decades = math.log10(max(values) / min(values)) if values else 0.0
-    return 3 if decades < 1.5 else 4
+    if 0.7 <= decades < 1.0:  # two of 1, 2 and 5 at least
+        return {"dtick": "D2"}
+    return {"nticks": 3 if decades < 1.5 else 4}
 
 
 def _positive(traces: Sequence[Mapping[str, Any]]) -> list[float]:

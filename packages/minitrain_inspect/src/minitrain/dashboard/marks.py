@@ -12,6 +12,7 @@ from .healthy import Band
 from .style import LIGHT
 
 ROW = 16  # pixels: height of a row of numbers
+_REACH = 10.0
 _APART = 0.08  # of the width: 20 pixels of the narrowest drawing
 
 
@@ -23,14 +24,17 @@ def floor_marks(floor: float) -> tuple[dict[str, Any], dict[str, Any]]:
     return shape, label | {"yanchor": "bottom", "showarrow": False, "font": {"size": 12}}
 
 
-def band_mark(band: Band, bottom: float) -> dict[str, Any]:
-    """The shaded rectangle of a band, from `bottom` where its lower side is open.
+def band_mark(band: Band, values: Sequence[float]) -> dict[str, Any]:
+    """The shaded rectangle of a band in a chart of these positive values.
 
-    Plotly draws axes so that shapes fit, so a band is in view wherever data lie.
+    Plotly draws axes so that shapes fit, so a band is in view wherever data lie. A band that is open below begins at
+    the lowest value, and is no more than a decade above the highest: a limit far off would press the lines flat.
     """
     shape = {"type": "rect", "name": "healthy", "layer": "below", "xref": "paper", "x0": 0, "x1": 1}
-    low = bottom if band.low is None else band.low
-    return shape | {"y0": low, "y1": band.high, "line": {"width": 0}, "fillcolor": LIGHT["healthy"]}
+    low, high = band.low, band.high
+    if low is None:
+        low, high = min(values, default=high), min(high, _REACH * max(values, default=high))
+    return shape | {"y0": low, "y1": high, "line": {"width": 0}, "fillcolor": LIGHT["healthy"]}
 
 
 def finding_marks(found: Sequence[Marked], until: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]], int]:

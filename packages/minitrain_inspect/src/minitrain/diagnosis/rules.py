@@ -230,8 +230,9 @@ def _stalled(record: Record, training: float, before: list[Point], recent: list[
         return None
     if best <= STALLED * min(point.value for point in before):
         return None
-    # It turned where it was first as good as it is now, but for what counts as standing still.
-    turned = next(point for point in (*before, *recent) if STALLED * point.value <= best)
+    # It turned where it was first about as good as it ever became.
+    lowest = min(point.value for point in (*before, *recent))
+    turned = next(point for point in (*before, *recent) if STALLED * point.value <= lowest)
     evidence = {"val_loss": recent[-1].value, "ngram_loss": ngram, "train_loss": training}
     ranges = {"val_loss": (None, WORSE_THAN_COUNTING * ngram), "train_loss": (BY_HEART * best, None)}
     return Sighting("val_loss", turned.step, evidence, ranges)

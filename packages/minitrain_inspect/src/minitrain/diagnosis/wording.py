@@ -61,14 +61,14 @@ WORDING: dict[str, Wording] = {
             "Las actualizaciones son tan grandes frente a los pesos que los pasos se exceden y se deshacen unos a "
             "otros.",
         ),
-        Text("Lower train.lr_max, by a factor of 3 to 10.", "Baje train.lr_max, dividiéndola entre 3 y 10."),
+        Text("Lower train.lr_max, by a factor of 3 to 10.", "Divida train.lr_max por un factor de 3 a 10."),
     ),
     "learning-rate-too-low": Wording(
         Text(
             "Updates are so small beside the weights that the model has hardly left its start.",
             "Las actualizaciones son tan pequeñas frente a los pesos que el modelo apenas se ha alejado del inicio.",
         ),
-        Text("Raise train.lr_max, by a factor of 10 or more.", "Suba train.lr_max, multiplicándola por 10 o más."),
+        Text("Raise train.lr_max, by a factor of 10 or more.", "Multiplique train.lr_max por 10 o más."),
     ),
     "overfitting": Wording(
         Text(
