@@ -1,4 +1,4 @@
-"""What is run: eight faults at two sizes, healthy runs of several kinds, and rates between healthy and far too high.
+"""What is run: eight faults at two sizes, healthy runs of several kinds, and what lies between healthy and broken.
 
 A `Case` is one training run. Its settings are those of a TOML file beside this one and a few more; the diagnosis is
 never told them.
@@ -47,8 +47,11 @@ RATE_THAT_HARMS = {"default": 2e-2, "deep": 4e-2}
 WARM = ("no-warmup", ("train.warmup_steps=30",))
 """The run without the fault of `no-warmup`: the same rate, reached gradually."""
 
-RATES = ("1.5e-2", "2e-2", "3e-2", "4.5e-2", "6e-2")
-"""Peak rates between the highest healthy one and that of `rate-times-30`."""
+BETWEEN: dict[str, tuple[str, tuple[str, ...], str]] = {
+    "rate": ("train.lr_max", ("1.5e-2", "2e-2", "3e-2", "4.5e-2", "6e-2"), "learning-rate-too-high"),
+    "gain": ("model.init_gain", ("0.5", "0.3", "0.1", "0.01", "0.0"), "bad-init"),
+}
+"""Kind of a case to the key, its values and the code: rates up to that of `rate-times-30`, weights that start small."""
 
 HEALTHY: dict[str, tuple[str, ...]] = {
     "rate 1e-3": ("train.lr_max=1e-3",),
@@ -63,7 +66,7 @@ HEALTHY: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One run: `kind` is "fault", "healthy", "rate" or "reference", `name` the fault, the rate or what is special."""
+    """One run: `kind` is "fault", "healthy", "reference" or one of `BETWEEN`, `name` the fault, value or difference."""
 
     kind: str
     name: str
@@ -85,8 +88,8 @@ class Case:
         file, sets = self.name, ()
         if self.kind == "healthy":
             file, sets = "healthy", HEALTHY.get(self.name, ())
-        elif self.kind == "rate":
-            file, sets = "healthy", (f"train.lr_max={self.name}",)
+        elif self.kind in BETWEEN:
+            file, sets = "healthy", (f"{BETWEEN[self.kind][0]}={self.name}",)
         elif self.kind == "reference":
             file, sets = WARM
         if file == "no-warmup":
@@ -112,5 +115,10 @@ def all_cases() -> list[Case]:
         for place, name in enumerate(HEALTHY)
         for index, size in enumerate(SIZES)
     ]
-    rates = [Case("rate", rate, size, seed) for size, seed in pairs for rate in RATES]
-    return [*plain, *others, *warm, *faults, *rates]
+    between = [
+        Case(kind, value, size, seed)
+        for kind, (_, values, _) in BETWEEN.items()
+        for size, seed in pairs
+        for value in values
+    ]
+    return [*plain, *others, *warm, *faults, *between]

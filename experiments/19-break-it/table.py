@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from autograd_core.files import write_atomic
-from cases import HARM_NATS, HERE, RATES, SIZES, TUNED_ON, Case, all_cases
+from cases import BETWEEN, HARM_NATS, HERE, SIZES, TUNED_ON, Case, all_cases
 from minitrain.diagnosis import RULES, Watch, findings
 from minitrain.log import read_log
 from minitrain.manifest import build_manifest, write_manifest
@@ -59,9 +59,9 @@ def row(case: Case, out: Path, losses: dict[str, float | None]) -> dict[str, Any
     seen = [f"{finding.code}@{each['step']}" for each in rows for finding in watch.add(each)]
     found = [finding.code for finding in findings(out, rules=RULES)]
     losses[case.slug] = loss = results["val_loss"]
-    without = losses.get(case.without.slug) if case.kind in ("fault", "rate") else None
+    without = losses.get(case.without.slug) if case.kind in ("fault", *BETWEEN) else None
     harm: bool | None = None
-    if case.kind in ("fault", "rate"):
+    if case.kind in ("fault", *BETWEEN):
         leaks = any(each["future_leak"] for each in rows)
         harm = leaks or "stopped" in results or (None not in (loss, without) and loss > without + HARM_NATS)
     # Healthy is healthy at every step; of a fault the first finding counts. The other kinds are measured, not judged.
@@ -71,7 +71,7 @@ def row(case: Case, out: Path, losses: dict[str, float | None]) -> dict[str, Any
 
 
 def report(rows: list[dict[str, Any]]) -> str:
-    """Return counts: right of those that count, for all seeds and for those nothing was tuned on; and of each rate."""
+    """Return counts: right of those that count, for all seeds and for those nothing was tuned on; and `between`."""
     lines = []
     for title, chosen in (("seeds tuned on", TUNED_ON), ("the others", None)):
         here = [each for each in rows if (each["seed"] in TUNED_ON) == (chosen is not None)]
@@ -89,18 +89,19 @@ def report(rows: list[dict[str, Any]]) -> str:
     wrong = [words(each) for each in rows if each["right"] is False]
     warm = [words(each) for each in rows if each["kind"] == "reference" and each["found"]]
     lines += [f"did no harm, not counted: {harmless or 'none'}", f"not right: {wrong or 'none'}"]
-    return "\n".join([*lines, f"found in runs to compare with: {warm or 'nothing'}", *rates(rows)])
+    return "\n".join([*lines, f"found in runs to compare with: {warm or 'nothing'}", *between(rows)])
 
 
-def rates(rows: list[dict[str, Any]]) -> Iterator[str]:
-    """Yield what each rate between costs, and how often it is called too high."""
-    for size, rate in itertools.product(SIZES, RATES):
-        here = [each for each in rows if (each["kind"], each["name"], each["size"]) == ("rate", rate, size)]
-        if here:
-            costs = [each["val_loss"] - each["without"] for each in here]
-            named = sum(each["found"].startswith("learning-rate-too-high") for each in here)
-            cost = f"{min(costs):.2f} to {max(costs):.2f} nats above 3e-3"
-            yield f"rate {rate}, {size}: {cost}; named in {named} of {len(here)}"
+def between(rows: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield what each value between healthy and broken costs, and how often it is named."""
+    for kind, (key, values, code) in BETWEEN.items():
+        for size, value in itertools.product(SIZES, values):
+            here = [each for each in rows if (each["kind"], each["name"], each["size"]) == (kind, value, size)]
+            if here:
+                costs = [each["val_loss"] - each["without"] for each in here]
+                named = sum(each["found"].partition(" ")[0] == code for each in here)
+                cost = f"{min(costs):.2f} to {max(costs):.2f} nats"
+                yield f"{key} {value}, {size}: {cost}; named in {named} of {len(here)}"
 
 
 def main() -> None:
