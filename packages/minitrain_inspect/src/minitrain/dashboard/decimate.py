@@ -17,6 +17,7 @@ IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
 _NO_STEP = -1
+_BLOCK = 64  # rows looked at together, once buckets are that wide
 
 
 @dataclass(slots=True)
@@ -106,7 +107,8 @@ class Decimator:
     """Keeps at most `buckets` buckets of each of its columns.
 
     While the rows fit, a bucket is a row and nothing is lost. When they no longer fit, neighbours merge and every
-    bucket spans twice the rows. Memory: 48 bytes times `buckets` times columns.
+    bucket spans twice the rows. Rows of one bucket are looked at together: a row of a long log costs little more
+    than being put aside. Memory: 48 bytes times `buckets` times columns, and 64 rows.
 
     Parameters
     ----------
@@ -127,6 +129,7 @@ class Decimator:
         self._width = 1  # rows a bucket spans
         self._pending = _empty((columns,))
         self._pending_rows = 0
+        self._block: list[tuple[int, FloatArray, BoolArray, BoolArray]] = []  # rows that came after those
         self._first = np.full(columns, np.nan)
         self._first_step = np.full(columns, _NO_STEP, dtype=np.int64)
         self._last = np.full(columns, np.nan)
@@ -139,6 +142,7 @@ class Decimator:
         extra = columns - self.columns
         if extra <= 0:
             return
+        self._take_block()
         self._buckets = self._buckets.widened(extra)
         pending = _empty((columns,))
         pending.put(slice(0, self.columns), self._pending)
@@ -151,7 +155,7 @@ class Decimator:
         self.columns = columns
 
     def add(self, step: int, values: FloatArray, *, gap: BoolArray, not_finite: BoolArray) -> None:
-        """Take one row.
+        """Take one row; its arrays are kept for a while, and must not be written into.
 
         Parameters
         ----------
@@ -164,18 +168,41 @@ class Decimator:
         not_finite : bool array, shape (columns,)
             True where something was not finite, whether or not a value is left.
         """
-        steps = np.where(np.isnan(values), _NO_STEP, step)
-        row = _Buckets(
-            values, steps, values, steps, np.where(gap, step, _NO_STEP), np.where(not_finite, step, _NO_STEP)
+        self._block.append((step, values, gap, not_finite))
+        if len(self._block) == min(_BLOCK, self._width - self._pending_rows):
+            self._take_block()
+
+    def _take_block(self) -> None:
+        """Take the rows that were put aside into the pending bucket, of which they are a part or the rest."""
+        if not self._block:
+            return
+        steps = np.array([step for step, *_ in self._block])  # (rows,)
+        values, gap, not_finite = (np.array([row[place] for row in self._block]) for place in (1, 2, 3))
+        self._block.clear()
+        columns, seen = np.arange(self.columns), ~np.isnan(values)
+        seen_steps = np.where(seen, steps[:, None], _NO_STEP)
+        # Where nothing was seen both find the first row: NaN, and no step.
+        low = np.where(seen, values, np.inf).argmin(axis=0)
+        high = np.where(seen, values, -np.inf).argmax(axis=0)
+        block = _Buckets(
+            values[low, columns],
+            seen_steps[low, columns],
+            values[high, columns],
+            seen_steps[high, columns],
+            _first_step(gap, steps),
+            _first_step(not_finite, steps),
         )
-        self._pending = row if self._pending_rows == 0 else self._pending.merged(row)
-        self._pending_rows += 1
-        self._gaps += gap
-        self._marks += not_finite
-        seen = steps >= 0
-        self._last[seen], self._last_step[seen] = values[seen], step
-        new = seen & (self._first_step < 0)
-        self._first[new], self._first_step[new] = values[new], step
+        self._pending = block if self._pending_rows == 0 else self._pending.merged(block)
+        self._pending_rows += len(steps)
+        self._gaps += gap.sum(axis=0)
+        self._marks += not_finite.sum(axis=0)
+        ever = seen.any(axis=0)
+        first, last = seen.argmax(axis=0), len(steps) - 1 - seen[::-1].argmax(axis=0)
+        self._last = np.where(ever, values[last, columns], self._last)
+        self._last_step = np.where(ever, steps[last], self._last_step)
+        new = ever & (self._first_step < 0)
+        self._first = np.where(new, values[first, columns], self._first)
+        self._first_step = np.where(new, steps[first], self._first_step)
         if self._pending_rows == self._width:
             self._close_bucket()
 
@@ -192,6 +219,7 @@ class Decimator:
 
     def line(self, column: int) -> Line:
         """What is left of one column; more rows may be added afterwards."""
+        self._take_block()
         kept = self._buckets.at((slice(0, self._used), column))
         if self._pending_rows:
             kept = kept.followed_by(self._pending.at(column))
@@ -222,6 +250,11 @@ class Decimator:
             gaps=int(self._gaps[column]),
             not_finite=int(self._marks[column]),
         )
+
+
+def _first_step(flags: BoolArray, steps: IntArray) -> IntArray:
+    """By column, the first of the steps whose row is flagged."""
+    return np.where(flags.any(axis=0), steps[flags.argmax(axis=0)], _NO_STEP)
 
 
 def _steps(steps: IntArray) -> list[int]:

@@ -24,7 +24,7 @@ BAND = ("min", "p10", "median", "p90", "max")
 
 SCALAR_BUCKETS = 2_000
 LAYER_BUCKETS = 200
-LAYER_POINTS = 40_000  # of a whole chart: what a browser draws without a pause, and half a megabyte
+LAYER_POINTS = 30_000  # of a whole chart: what a browser draws without a pause, and half a megabyte
 _FEWEST_BUCKETS = 16
 _BAND_POSITIONS = np.array([0.0, 0.1, 0.5, 0.9, 1.0])
 _NO_BREAK = np.zeros(len(BAND), dtype=bool)
