@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from autograd_core import Tensor
+from autograd_core import Tensor, no_grad
 from autograd_core import functional as F
 
 T, K = 13, 8
@@ -352,3 +352,92 @@ def test_what_does_not_fit_is_an_error_that_names_it(
 ) -> None:
     with pytest.raises(error, match=message):
         call()
+
+
+HIDDEN = [np.nan, np.inf, -np.inf, 3e38, -3e38, 1e-40, 0.0]
+
+
+@pytest.mark.parametrize("junk", HIDDEN)
+@pytest.mark.parametrize("places", ["k", "v", "kv"])
+@pytest.mark.parametrize("spread", [1.0, 1e4])
+def test_what_no_query_sees_changes_no_bit_of_any_gradient(
+    junk: float, places: str, spread: float, rng: np.random.Generator
+) -> None:
+    # Also where the masked score or product overflows, or is inf against a zero weight.
+    q, k, v = triple(rng, np.float32, spread)
+    mask = np.ones((2, T), bool)
+    mask[:, [3, 7]] = False
+    cotangent = rng.standard_normal((2, T, K)).astype(np.float32)
+    expected = gradients((q, k, v), cotangent, causal=True, key_mask=mask)
+    for name, array in (("k", k), ("v", v)):
+        if name in places:
+            array[:, [3, 7]] = junk
+    for got, wanted in zip(gradients((q, k, v), cotangent, causal=True, key_mask=mask), expected, strict=True):
+        np.testing.assert_array_equal(got, wanted)
+
+
+def test_a_hidden_infinite_key_by_hand() -> None:
+    q, k, v = np.array([[-1.0], [-1.0]]), np.array([[1.0], [np.inf]]), np.array([[1.0], [2.0]])
+    grad_q, grad_k, grad_v = gradients((q, k, v), np.ones((2, 1)), key_mask=np.array([True, False]))
+    np.testing.assert_array_equal(grad_q, 0.0)
+    np.testing.assert_array_equal(grad_k, 0.0)
+    np.testing.assert_array_equal(grad_v, [[2.0], [0.0]])
+
+
+@pytest.mark.parametrize("spoilt", ["query", "overflow"])
+def test_rows_on_which_nothing_depends_leave_the_gradients_of_earlier_ones(
+    spoilt: str, rng: np.random.Generator
+) -> None:
+    q, k, v = triple(rng, np.float32)
+    cotangent = rng.standard_normal((2, T, K)).astype(np.float32)
+    cotangent[:, 8:] = 0.0
+    expected = gradients((q, k, v), cotangent, causal=True)
+    if spoilt == "query":
+        q[:, 9] = np.nan
+    else:
+        q[:, 8:] *= 3e19
+        k[:, 8:] *= 3e19
+    for got, wanted in zip(gradients((q, k, v), cotangent, causal=True), expected, strict=True):
+        np.testing.assert_array_equal(got[:, :8], wanted[:, :8])
+        np.testing.assert_array_equal(got[:, 8:], 0.0)
+
+
+def test_a_visible_infinity_beside_a_hidden_one_stays_what_it_is() -> None:
+    q = k = np.zeros((2, 1))
+    for hidden in (5.0, np.nan, np.inf, -np.inf):
+        out = attend((q, k, np.array([[np.inf], [hidden]])), causal=True)
+        assert out[0, 0] == np.inf
+    assert attend((q, k, np.array([[-np.inf], [5.0]])), causal=True)[0, 0] == -np.inf
+    assert np.isnan(attend((q, k, np.array([[np.inf], [-np.inf]])), causal=True)[1, 0])
+
+
+def test_scores_that_are_in_range_once_scaled() -> None:
+    q = np.full((1, 64), 2.5e18, np.float32)
+    np.testing.assert_array_equal(attend((q, q, np.array([[3.0]], np.float32))), [[3.0]])
+
+
+def test_one_visible_key_is_returned_to_the_bit(rng: np.random.Generator) -> None:
+    q, k, v = triple(rng, np.float32)
+    np.testing.assert_array_equal(attend((q, k, v), causal=True)[:, 0], v[:, 0])
+
+
+def test_a_key_mask_is_by_the_batch_of_q_and_k() -> None:
+    v = np.ones((3, 6, 2))
+    with pytest.raises(ValueError, match=r"key_mask must be .* got \(3, 6\)"):
+        attend((np.ones((3, 5)), np.ones((6, 5)), v), key_mask=np.ones((3, 6), bool))
+
+
+def test_heads_without_width_are_refused() -> None:
+    with pytest.raises(ValueError, match="K, the width of q and k, must be at least 1"):
+        attend((np.ones((2, 0)), np.ones((2, 0)), np.ones((2, 3))))
+    with pytest.raises(ValueError, match="self_attention: qkv must be"):
+        F.self_attention(np.ones((2, 0)), 1)
+
+
+@pytest.mark.parametrize("junk", [1.0, np.nan, np.inf])
+def test_recording_changes_no_bit(junk: float, rng: np.random.Generator) -> None:
+    q, k, v = triple(rng, np.float32)
+    k[:, 5] = junk
+    recorded = F.scaled_dot_product_attention(*(Tensor(a, requires_grad=True) for a in (q, k, v)), causal=True).value
+    with no_grad():
+        np.testing.assert_array_equal(attend((q, k, v), causal=True), recorded)

@@ -149,3 +149,9 @@ def test_a_gradient_left_in_an_optimisers_house_by_an_earlier_step_does_not_coun
 def test_a_single_parameter_is_refused_and_not_taken_for_its_rows() -> None:
     with pytest.raises(TypeError, match="got a single one"):
         clip_grad_norm(Parameter(np.ones((3, 2))), 1.0)  # type: ignore[arg-type]
+
+
+def test_tiny_gradients_beside_zeros_of_another_dtype() -> None:
+    zero, tiny = Parameter(np.zeros(2, np.float32)), Parameter(np.zeros(1))
+    zero.grad, tiny.grad = np.zeros(2, np.float32), np.array([1e-60])
+    assert clip_grad_norm([zero, tiny], 1.0) == pytest.approx(1e-60)

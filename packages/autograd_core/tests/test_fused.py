@@ -227,3 +227,111 @@ def test_ids_that_are_no_array_of_integers_are_refused_by_their_rule(look_up: An
     for mixed in ([1.5, 2**70], [True, 2**70], [None, 2**70], np.array([0, "a"], object), np.array([0.0, 1.0])):
         with pytest.raises(TypeError, match="must be integers; got dtype"):
             look_up(mixed)
+
+
+@pytest.mark.parametrize(
+    ("compute", "shapes"),
+    [
+        (F.matmul, ((2, 3, 0), (0, 4))),
+        (F.matmul, ((2, 3, 4), (4, 0))),
+        (F.matmul, ((2, 3, 0), (0,))),
+        (F.matmul, ((2, 2, 3, 0), (0, 5))),
+        (F.linear, ((2, 3, 0), (0, 4), (4,))),
+        (F.linear, ((2, 0, 3), (3, 4), (4,))),
+        (F.layer_norm, ((3, 0), (0,), (0,))),
+        (F.layer_norm, ((2, 3, 0), (0,), (0,))),
+        (F.layer_norm, ((2, 0, 3), (3,), (3,))),
+        (lambda weight: F.embedding(weight, np.array([0, 1, 1])), ((2, 0),)),
+        (lambda z: F.cross_entropy(z, np.zeros((2, 0), int)), ((2, 0, 3),)),
+        (F.gelu, ((2, 0),)),
+        (F.softmax, ((0, 3),)),
+    ],
+)
+def test_axes_of_size_0_have_gradients_too(compute: Any, shapes: tuple[tuple[int, ...], ...]) -> None:
+    inputs = [Parameter(np.ones(shape)) for shape in shapes]
+    compute(*inputs).sum().backward()
+    for parameter in inputs:
+        assert parameter.grad is not None
+        assert parameter.grad.shape == parameter.shape
+        assert np.isfinite(parameter.grad).all()
+
+
+def test_cross_entropy_needs_a_class() -> None:
+    with pytest.raises(ValueError, match="at least one class"):
+        F.cross_entropy(np.zeros((2, 0)), np.array([-100, -100]))
+
+
+@pytest.mark.parametrize("target", [2**63, 2**64 - 100])
+def test_targets_beyond_63_bits_are_out_of_range_as_given(target: int) -> None:
+    with pytest.raises(IndexError, match=f"got {target} at position"):
+        F.cross_entropy(np.zeros((1, 3)), np.array([target], np.uint64))
+
+
+def test_an_infinite_cotangent_of_an_ignored_position_goes_nowhere() -> None:
+    z = Parameter(np.zeros((2, 3)))
+    F.cross_entropy(z, np.array([0, -100]), reduction="none").backward([1.0, np.inf])
+    assert z.grad is not None
+    np.testing.assert_array_equal(z.grad[1], 0.0)
+
+
+def test_logsumexp_of_an_infinity_is_infinite() -> None:
+    assert F.logsumexp(np.array([np.inf, 0.0])).item() == np.inf
+    assert F.logsumexp(np.array([-np.inf, 0.0])).item() == 0.0
+    assert np.isnan(F.logsumexp(np.array([np.inf, np.nan])).item())
+
+
+def test_maximum_gives_the_gradient_to_the_nan_that_won() -> None:
+    for op in (F.maximum, F.minimum):
+        a, b = Parameter([np.nan, 1.0, np.nan]), Parameter([1.0, np.nan, np.nan])
+        op(a, b).backward([1.0, 1.0, 1.0])
+        assert a.grad is not None
+        assert b.grad is not None
+        assert a.grad.tolist() == [1.0, 0.0, 0.5]
+        assert b.grad.tolist() == [0.0, 1.0, 0.5]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("beside", [3e8, np.inf, np.nan])
+def test_gelu_of_an_entry_has_the_same_bits_whatever_stands_beside_it(dtype: type, beside: float) -> None:
+    x = np.array([-3e4, -1e4, -200.0, -10.5, -11.0, -1.0, 0.0, 2.0, 12.0, 3e4], dtype)
+    alone, together = Parameter(x), Parameter(np.append(x, dtype(beside)))
+    out = F.gelu(alone)
+    out.sum().backward()
+    with np.errstate(all="ignore"):
+        mixed = F.gelu(together)
+        mixed.sum().backward()
+    np.testing.assert_array_equal(mixed.value[:-1], out.value)
+    assert alone.grad is not None
+    assert together.grad is not None
+    np.testing.assert_array_equal(together.grad[:-1], alone.grad)
+    if np.isinf(beside):
+        assert together.grad[-1] == 1.0
+
+
+@pytest.mark.parametrize(("dtype", "most"), [(np.float64, 16), (np.float32, 12)])
+def test_the_slope_of_gelu_keeps_its_digits(dtype: type, most: int) -> None:
+    x = np.linspace(-8.0, 8.0, 20001).astype(dtype)
+    parameter = Parameter(x)
+    F.gelu(parameter).sum().backward()
+    wide = x.astype(np.longdouble)
+    c = np.sqrt(np.longdouble(2) / np.arccos(np.longdouble(-1)))
+    tanh = np.tanh(c * (wide + np.longdouble("0.044715") * wide**3))
+    exact = 0.5 * (1 + tanh) + 0.5 * wide * (1 - tanh**2) * c * (1 + 3 * np.longdouble("0.044715") * wide**2)
+    assert np.abs(parameter.grad - exact).max() <= most * np.finfo(dtype).eps
+
+
+def test_gelu_of_float16_does_not_overflow_on_the_way() -> None:
+    x = Parameter(np.array([-200.0, 1.0, 200.0], np.float16))
+    out = F.gelu(x)
+    out.sum().backward()
+    assert out.dtype == np.float16
+    assert x.grad is not None
+    np.testing.assert_allclose(out.value, [0.0, 0.8413, 200.0], atol=1e-3)
+    np.testing.assert_allclose(x.grad, [0.0, 1.083, 1.0], atol=1e-3)
+
+
+def test_a_float64_bias_widens_layer_norm_as_it_does_linear() -> None:
+    x, weight = Tensor(np.ones((2, 3), np.float32)), Tensor(np.ones(3, np.float32))
+    assert F.layer_norm(x, weight, np.zeros(3)).dtype == np.float64
+    assert F.linear(x, np.ones((3, 2), np.float32), np.zeros(2)).dtype == np.float64
+    assert F.layer_norm(x, weight, np.zeros(3, np.float32), eps=np.array(1e-5)).dtype == np.float32

@@ -174,3 +174,17 @@ def test_a_generator_or_coroutine_function_cannot_be_decorated() -> None:
     for function in (steps, later, several):
         with pytest.raises(TypeError, match=r"no_grad: decorates .* a generator or coroutine. Write `with no_grad"):
             no_grad()(function)
+
+
+def test_a_generator_may_be_closed_in_another_context() -> None:
+    def steps() -> Iterator[None]:
+        with no_grad():
+            yield
+
+    def run() -> None:
+        suspended = steps()
+        next(suspended)
+        assert not is_grad_enabled()  # it shares its caller's context
+        contextvars.Context().run(suspended.close)
+
+    contextvars.Context().run(run)

@@ -1,6 +1,7 @@
 """Optimisers: their formulas, whom they move, whose gradients they use, and resuming bit for bit."""
 
 import copy
+import pickle
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -408,7 +409,7 @@ def altered(**changes: Any) -> dict[str, Any]:
     ("state", "message"),
     [
         (SGD([Parameter([1.0])], lr=0.1).state_dict(), "state must be of AdamW; got SGD"),
-        ({}, "state must be of AdamW; got None"),
+        ({}, r"it has no \["),
         (altered(groups=[]), "needs 2 groups and 2 parameters; got 0 and 2"),
         (altered(parameters=[]), "got 2 and 0"),
         (
@@ -451,8 +452,11 @@ def test_a_state_that_does_not_fit_is_refused_and_nothing_is_written(state: dict
         (
             lambda: AdamW([Parameter(1.0)], 0.1, betas=(0.9, 1.0)),
             ValueError,
-            r"betas must be in \[0, 1\); got \(0.9, 1",
+            r"betas must be in \[0, 1\), two numbers; got \(0.9, 1",
         ),
+        (lambda: AdamW([Parameter(1.0)], 0.1, betas=(0.9,)), ValueError, r"two numbers; got \(0.9,\)"),
+        (lambda: AdamW([Parameter(1.0)], 0.1, eps=-1.0), ValueError, "AdamW: eps must be at least 0; got -1.0"),
+        (lambda: decay_groups(Linear(2, 2), -1.0), ValueError, "decay_groups: weight_decay must be at least 0; got -1"),
         (lambda: SGD([Parameter(1.0)], 0.1, momentum=1.0), ValueError, r"momentum must be in \[0, 1\); got 1.0"),
     ],
 )
@@ -473,3 +477,42 @@ def test_any_iterable_of_parameters_is_taken(rng: np.random.Generator) -> None:
     for params in (model.parameters(), list(model.parameters()), dict.fromkeys(model.parameters()).keys()):
         optimizer = SGD(params, lr=0.1)
         assert sum(len(group["params"]) for group in optimizer.param_groups) == 2
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda pair: pickle.loads(pickle.dumps(pair))])
+@pytest.mark.parametrize("make", [lambda ps: SGD(ps, lr=0.1, momentum=0.9), lambda ps: AdamW(ps, lr=0.1)])
+def test_a_copied_optimiser_goes_on_as_the_original_and_leaves_it_alone(copied: Any, make: Any) -> None:
+    parameters = [Parameter([1.0, 2.0]), Parameter([[3.0]])]
+    optimizer = make(parameters)
+    (parameters[0] * parameters[1]).sum().backward()
+    optimizer.step()
+    twins, twin = copied((parameters, optimizer))
+    before = [p.value.copy() for p in parameters]
+    for step in range(3):
+        for ps, opt in ((parameters, optimizer), (twins, twin)):
+            opt.zero_grad()
+            (ps[0] * ps[1] * (step + 1.0)).sum().backward()
+            opt.step()
+            if ps is twins and step == 0:
+                assert all(np.any(p.value != b) for p, b in zip(twins, before, strict=True))
+        for p, q in zip(parameters, twins, strict=True):
+            np.testing.assert_array_equal(p.value, q.value)
+    twins[0].grad[...] = 100.0
+    assert not np.shares_memory(twins[0].grad, parameters[0].grad)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda state: state.pop("groups"), r"it has no \['groups'\]"),
+        (lambda state: state["parameters"][1].pop("steps"), "parameter 1 needs 'steps'"),
+        (lambda state: state["groups"][0].pop("lr"), "each group needs the settings"),
+    ],
+)
+def test_a_state_that_lacks_something_is_refused_and_nothing_is_written(spoil: Any, message: str) -> None:
+    optimizer = AdamW([Parameter([1.0]), Parameter([2.0])], lr=0.1)
+    state = AdamW([Parameter([1.0]), Parameter([2.0])], lr=77.0).state_dict()
+    spoil(state)
+    with pytest.raises(ValueError, match=message):
+        optimizer.load_state_dict(state)
+    assert optimizer.lr == 0.1

@@ -70,7 +70,7 @@ def masked_cross_entropy(inputs: Inputs, params: Params) -> Tensor:
 def layer_norm(inputs: Inputs, params: Params) -> Tensor:
     width = inputs["x"].shape[-1]
     weight = inputs.get("weight", np.ones(width, inputs["x"].dtype))
-    return F.layer_norm(inputs["x"], weight, inputs.get("bias", np.zeros_like(weight)), params["eps"])
+    return F.layer_norm(inputs["x"], weight, inputs.get("bias", np.zeros(weight.shape, weight.dtype)), params["eps"])
 
 
 def attention(inputs: Inputs, params: Params) -> Tensor:

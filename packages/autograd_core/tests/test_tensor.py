@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from autograd_core import Parameter, Tensor
+from autograd_core import Columns, Parameter, Tensor
 from autograd_core import functional as F
 
 
@@ -378,3 +378,37 @@ def test_the_value_of_a_computed_tensor_cannot_be_assigned() -> None:
     loss.backward()
     assert leaf.grad is not None
     assert leaf.grad.tolist() == [8.0, 8.0, 8.0]
+
+
+def test_joining_and_fused_operations_keep_float32_beside_what_has_no_precision() -> None:
+    x = Tensor(np.ones((2, 3), np.float32))
+    weight = Tensor(np.ones((3, 2), np.float32))
+    ints = np.ones((2, 3), int)
+    for out in (
+        F.linear(x, weight, [0.0, 1.0]),
+        F.linear(ints, weight, np.array([0, 1])),
+        F.scaled_dot_product_attention(x, ints, x),
+        F.scaled_dot_product_attention(x, x, [[1.0], [2.0]]),
+        F.concatenate([x, ints]),
+        F.concatenate([[[1.0, 2.0, 3.0]], x]),
+        F.stack([Tensor(np.float32(1.0)), 1.0]),
+        F.joined_linear(ints, Columns([Parameter(np.ones((3, 2), np.float32))])),
+    ):
+        assert out.dtype == np.float32
+
+
+def test_numpy_takes_the_array_of_a_tensor_that_is_data_and_cuts_no_graph() -> None:
+    x = Tensor([1.0, 2.0])
+    assert np.asarray(x) is not None
+    np.testing.assert_array_equal(np.asarray(x), [1.0, 2.0])
+    assert np.asarray(x, np.float32).dtype == np.float32
+    assert Tensor([Tensor(1.0), Tensor(2.0)]).value.tolist() == [1.0, 2.0]
+    with pytest.raises(TypeError, match=r"would cut a tensor .* Use tensor.numpy\(\)"):
+        np.asarray(Parameter([1.0]))
+
+
+def test_axes_and_shapes_may_be_whatever_numpy_takes() -> None:
+    x = Tensor(np.ones((1, 6)))
+    assert F.squeeze(x, np.int64(0)).shape == (6,)
+    assert F.broadcast_to(Tensor(1.0), 3).shape == (3,)
+    assert F.reshape(x, np.array([2, 3])).shape == (2, 3)

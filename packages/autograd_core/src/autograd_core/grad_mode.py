@@ -1,7 +1,8 @@
 """Whether operations record a graph: a flag of the current thread and context.
 
-A `ContextVar` rather than a module variable: each thread starts with recording on, and an `asyncio` task or a generator
-that enters `no_grad` does not switch it off for its neighbours.
+A `ContextVar` rather than a module variable: each thread starts with recording on, and an `asyncio` task that enters
+`no_grad` does not switch it off for its neighbours. A generator shares its caller's context: one that yields inside a
+block leaves recording off for the caller until it goes on.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from contextlib import ContextDecorator
-from contextvars import ContextVar, Token
+from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -38,7 +39,7 @@ class no_grad(ContextDecorator):
     """
 
     def __init__(self) -> None:
-        self._tokens: list[Token[bool]] = []
+        self._before: list[bool] = []
 
     def __call__(self, function: _Decorated) -> _Decorated:
         """Return `function` running inside `no_grad()`.
@@ -53,18 +54,20 @@ class no_grad(ContextDecorator):
             name = getattr(function, "__qualname__", repr(function))
             raise TypeError(
                 f"no_grad: decorates functions whose body runs in the call; got {name}, a generator or coroutine. "
-                "Write `with no_grad():` inside it."
+                "Write `with no_grad():` inside it, round statements that neither yield nor await."
             )
         return super().__call__(function)
 
     def _recreate_cm(self) -> no_grad:
-        # A decorated function may run in several threads at once: each call gets its own tokens.
+        # A decorated function may run in several threads at once: each call gets an object of its own.
         return no_grad()
 
     def __enter__(self) -> None:
-        self._tokens.append(_recording.set(False))
+        self._before.append(_recording.get())
+        _recording.set(False)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        _recording.reset(self._tokens.pop())
+        # Not by a token: a generator may be closed in another context than the one that entered the block.
+        _recording.set(self._before.pop())

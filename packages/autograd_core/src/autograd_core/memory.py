@@ -8,7 +8,7 @@ that. What it costs: up to 256 MiB of freed memory stays with the process.
 
 from __future__ import annotations
 
-import ctypes
+import contextlib
 import os
 import sys
 
@@ -19,17 +19,20 @@ _KEPT_AT_MOST = 256 << 20  # bytes free at the end of the heap before they are g
 _FROM_THE_HEAP = 32 << 20  # bytes; larger blocks are always the kernel's, and glibc accepts no more here
 
 
+# Settings of these in the environment stand: each of them ends glibc's own adaptation of the two thresholds.
+_USERS_OWN = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TOP_PAD_", "MALLOC_MMAP_MAX_")
+
+
 def reuse_freed_memory() -> None:
     """Set both thresholds, unless the user's environment sets one, or the C library has none (not glibc)."""
     environment = os.environ
-    if (
-        not sys.platform.startswith("linux")
-        or "MALLOC_TRIM_THRESHOLD_" in environment
-        or "MALLOC_MMAP_THRESHOLD_" in environment
-        or "glibc.malloc" in environment.get("GLIBC_TUNABLES", "")
-    ):
+    own = any(name in environment for name in _USERS_OWN) or "glibc.malloc" in environment.get("GLIBC_TUNABLES", "")
+    if own or not sys.platform.startswith("linux"):
         return
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is not None:
+    # Python may be built without ctypes, and a C library without mallopt: then all stays as it is.
+    with contextlib.suppress(ImportError, OSError, AttributeError):
+        import ctypes
+
+        mallopt = ctypes.CDLL(None).mallopt
         mallopt(_M_MMAP_THRESHOLD, _FROM_THE_HEAP)
         mallopt(_M_TRIM_THRESHOLD, _KEPT_AT_MOST)

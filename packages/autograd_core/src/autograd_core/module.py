@@ -115,7 +115,7 @@ class Module:
             entries: list[tuple[Any, Any]]
             if isinstance(item, Module):
                 found.append((name, item))
-                entries = list(vars(item).items())
+                entries = [(key, child) for key, child in vars(item).items() if key != "_hooks"]
             elif isinstance(item, dict):
                 entries = list(item.items())
             else:
@@ -124,9 +124,7 @@ class Module:
             children = [
                 (f"{prefix}{key}", child)
                 for key, child in entries
-                if type(child) not in _PLAIN
-                and isinstance(child, (Parameter, Module, list, tuple, dict))
-                and key != "_hooks"
+                if type(child) not in _PLAIN and isinstance(child, (Parameter, Module, list, tuple, dict))
             ]
             stack.extend(reversed(children))
         return found

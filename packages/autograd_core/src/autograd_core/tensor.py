@@ -17,12 +17,12 @@ from .grad_mode import _recording
 from .graph import Node, run_backward
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from .hooks import HookHandle
 
-Operand: TypeAlias = "Tensor | Array | Number"
-"""What may stand on either side of an operator."""
+Operand: TypeAlias = "Tensor | Array | Number | Sequence[Any]"
+"""What may stand on either side of an operator; sequences are nested lists of numbers."""
 
 
 class Tensor:
@@ -280,6 +280,15 @@ class Tensor:
 
     # ------------------------------------------------------------------ Python's protocols
 
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Array:
+        """For `np.asarray(tensor)`; a tensor that requires a gradient is not cut from its graph unasked."""
+        if self._requires_grad:
+            raise TypeError(
+                "np.asarray: would cut a tensor that requires a gradient from its graph; got one. "
+                "Use tensor.numpy() for its array, or functional.stack to join tensors."
+            )
+        return np.array(self._value, dtype=dtype, copy=copy)
+
     def __repr__(self) -> str:
         body = np.array2string(self._value, threshold=20, edgeitems=2, separator=", ")
         flag = ", requires_grad=True" if self._requires_grad else ""
@@ -413,7 +422,15 @@ def as_floating(x: Operand) -> Tensor:
 
 
 def operands(a: Operand, b: Operand) -> tuple[Tensor, Tensor]:
-    """Return both as tensors; whichever has no precision of its own adopts the floating dtype of the other.
+    """Return both as tensors, as `adopting` does."""
+    if isinstance(a, Tensor) and isinstance(b, Tensor) and a._value.dtype == b._value.dtype:
+        return a, b
+    a, b = adopting(a, b)
+    return a, b
+
+
+def adopting(*xs: Operand) -> tuple[Tensor, ...]:
+    """Return all as tensors; whichever has no precision of its own adopts the floating dtype of a tensor beside it.
 
     Python numbers and lists, NumPy scalars, arrays of no axes, integers and bools have none: they never widen float32.
 
@@ -422,10 +439,8 @@ def operands(a: Operand, b: Operand) -> tuple[Tensor, Tensor]:
     TypeError
         If one holds no numbers.
     """
-    if isinstance(a, Tensor) and isinstance(b, Tensor) and a._value.dtype == b._value.dtype:
-        return a, b
-    dtype = next((x.dtype for x in (a, b) if isinstance(x, Tensor) and x.dtype.kind == "f"), None)
-    return _adopting(a, dtype), _adopting(b, dtype)
+    dtype = next((x._value.dtype for x in xs if isinstance(x, Tensor) and x._value.dtype.kind == "f"), None)
+    return tuple([_adopting(x, dtype) for x in xs])
 
 
 def _adopting(x: Operand, dtype: np.dtype[Any] | None) -> Tensor:

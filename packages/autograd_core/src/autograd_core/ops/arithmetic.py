@@ -118,7 +118,11 @@ def _choose(a: Operand, b: Operand, *, larger: bool) -> Tensor:
 
     def vjp(grad_out: Array) -> tuple[Array, Array]:
         a_wins = a_value > b_value if larger else a_value < b_value
-        share = (a_wins + 0.5 * (a_value == b_value)).astype(grad_out.dtype)
+        tie = a_value == b_value
+        if np.isnan(out).any():  # NaN won the forward and takes the gradient
+            a_nan, b_nan = np.isnan(a_value), np.isnan(b_value)
+            a_wins, tie = a_wins | (a_nan & ~b_nan), tie | (a_nan & b_nan)
+        share = (a_wins + 0.5 * tie).astype(grad_out.dtype)
         grad_a = grad_out * share
         return grad_a, grad_out - grad_a
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..arrays import Array, BoolArray
 from ..grad_mode import is_grad_enabled
-from ..tensor import Operand, Tensor, as_floating
+from ..tensor import Operand, Tensor, adopting, as_floating
 
 # A row whose exponentials, unshifted, sum to between 1/this and this keeps them: nothing in it overflowed, and what
 # underflowed is lost beside the sum anyway. Squares of it still fit the dtype, so one dot product checks all rows.
@@ -26,11 +26,11 @@ class _Attended(NamedTuple):
 
     q: Array  # (..., Tq, K)
     k: Array  # (..., Tk, K)
-    v: Array  # (..., Tk, K)
+    v: Array  # (..., Tk, Kv)
     weights: Array  # (..., Tq, Tk), rows sum to 1, or are 0 for a query that sees no key; 0 where masked
-    out: Array  # (..., Tq, K)
-    visible: BoolArray | None  # broadcasts to (..., Tq, Tk); may be None unless polluted
-    polluted: bool  # a query, key or value, seen or not, holds NaN or inf
+    out: Array  # (..., Tq, Kv)
+    causal: bool
+    key_mask: BoolArray | None
 
 
 @lru_cache(maxsize=32)
@@ -81,30 +81,23 @@ def _attend(
         scores = np.matmul(q, k.swapaxes(-1, -2))
         scores *= scale
         weights = np.exp(scores, scores)
-        visible = None  # asked for below only where something is not finite: most calls need no booleans
         if key_mask is not None:
-            visible = _visible(causal, key_mask, weights.shape)
-            weights *= visible.astype(weights.dtype)
+            weights *= _visible(causal, key_mask, weights.shape).astype(weights.dtype)
         elif causal:
             weights *= _causal_factor(*weights.shape[-2:], weights.dtype.char)
         sums = _row_sums(weights)  # (..., Tq, 1)
-        inverse = np.reciprocal(sums)
         # Large if a sum is, or is close to 0. NaN fails the comparison too; it may come from a masked score (inf * 0):
         # then only that row cares.
         limit = _LIMIT.get(scores.dtype, 64.0)
-        mild = _square(sums + inverse) < limit * limit
-        if not mild:
-            visible = _visible(causal, key_mask, weights.shape)
-            weights, sums = _exp_by_row(np.matmul(q, k.swapaxes(-1, -2)) * scale, visible, limit)
-            inverse = np.divide(1.0, sums, out=np.zeros_like(sums), where=sums != 0)
-        weights *= inverse
+        if _square(sums + np.reciprocal(sums)) < limit * limit:
+            weights /= sums
+        else:
+            weights = _weights_by_row(q, k, scale, _visible(causal, key_mask, weights.shape), limit)
         np.matmul(weights, v, out)
-        polluted = not mild and not bool(np.isfinite(k).all())
         # One number tells whether a NaN or inf, even under weight 0, came through the product.
         if not math.isfinite(_square(out if out.base is None else out.base)):
-            visible = _visible(causal, key_mask, weights.shape)
-            polluted = _keep_masked_out(weights, v, visible, out) or polluted
-    return _Attended(q, k, v, weights, out, visible, polluted)
+            _keep_masked_out(weights, v, _visible(causal, key_mask, weights.shape), out)
+    return _Attended(q, k, v, weights, out, causal, key_mask)
 
 
 def _row_sums(weights: Array) -> Array:
@@ -120,12 +113,17 @@ def _square(x: Array) -> float:
     return flat.dot(flat)  # type: ignore[no-any-return]  # a NumPy scalar, which compares as a float does
 
 
-def _exp_by_row(scores: Array, visible: BoolArray, limit: float) -> tuple[Array, Array]:
-    """Return exp(scores), 0 where masked, and the row sums; rows whose sum would leave the limits are shifted first.
+def _weights_by_row(q: Array, k: Array, scale: Array | float, visible: BoolArray, limit: float) -> Array:
+    """Return the weights; rows whose exponentials would sum to beyond the limits are shifted by their maximum first.
 
     A row that is not shifted has the bits it would have without the others: whether this function runs is decided by
     all rows together, what it does to a row by that row's visible keys.
     """
+    scores = np.matmul(q, k.swapaxes(-1, -2))
+    scores *= scale
+    if not math.isfinite(_square(scores)):
+        # A product may overflow that is within range once it is scaled.
+        scores = np.where(np.isfinite(scores), scores, np.matmul(q * scale, k.swapaxes(-1, -2)))
     scores = np.where(visible, scores, -np.inf).astype(scores.dtype, copy=False)
     weights = np.exp(scores)
     sums = _row_sums(weights)
@@ -133,45 +131,64 @@ def _exp_by_row(scores: Array, visible: BoolArray, limit: float) -> tuple[Array,
     top = scores[shifted].max(axis=-1, keepdims=True, initial=-np.inf)
     top[np.isneginf(top)] = 0.0  # a row that sees no key
     weights[shifted] = np.exp(scores[shifted] - top)
-    return weights, _row_sums(weights)
+    sums = _row_sums(weights)
+    np.divide(weights, sums, weights, where=sums != 0)
+    return np.where(visible, weights, np.zeros((), weights.dtype))  # of a row that is NaN too
 
 
-def _keep_masked_out(weights: Array, v: Array, visible: BoolArray, out: Array) -> bool:
-    """Redo, in `out`, the rows that 0 times a masked NaN or inf has spoilt; return whether v holds one."""
+def _keep_masked_out(weights: Array, v: Array, visible: BoolArray, out: Array) -> None:
+    """Redo `out` where 0 times a masked NaN or inf has spoilt it: each row gets what it sees of them and no more."""
     finite = np.isfinite(v)
     if finite.all():
-        return False
-    clean = np.matmul(weights, np.where(finite, v, np.zeros((), v.dtype)))
+        return
+    np.matmul(weights, np.where(finite, v, np.zeros((), v.dtype)), out)
     seen = np.broadcast_to(visible, weights.shape).astype(v.dtype)
-    sees_it = np.matmul(seen, (~finite).astype(v.dtype)) > 0
-    np.copyto(out, np.where(sees_it, out, clean))
-    return True
+    for kind, value in ((np.isnan(v), np.nan), (np.isposinf(v), np.inf), (np.isneginf(v), -np.inf)):
+        out += np.where(np.matmul(seen, kind.astype(v.dtype)) > 0, value, 0.0).astype(v.dtype)
 
 
 def _attend_vjp(
-    saved: _Attended, grad: Array, grad_q: Array, grad_k: Array, grad_v: Array, scale: Array | float
+    saved: _Attended, grad: Array, into: tuple[Array, Array, Array], whole: tuple[Array, ...], scale: Array | float
 ) -> None:
-    """Write the cotangents of q, k and v into the given arrays."""
-    q, k, v, weights, out, visible, polluted = saved
-    if polluted:
-        # 0 * NaN is NaN: what is masked, and every query that nothing depends on, is taken out before the products.
+    """Write the cotangents of q, k and v into the three arrays; `whole` are contiguous and hold the first two."""
+    q, k, v, weights, out, causal, key_mask = saved
+    with np.errstate(invalid="ignore", over="ignore"):
+        _products_vjp(q, k, v, weights, out, grad, None, scale, into)
+        # Whatever is not finite in weights, values or cotangents has come through to q's or k's.
+        if all(math.isfinite(_square(each)) or np.isfinite(each).all() for each in whole):
+            return
+        # 0 * NaN is NaN: what is masked, and every query that nothing depends on, is taken out before the products. A
+        # row that sees a NaN has NaN weights, and hands it on to what it sees.
         zero = np.zeros((), out.dtype)
         matters = (grad != 0).any(axis=-1, keepdims=True)  # (..., Tq, 1)
-        q, weights, out = (np.where(matters, a, zero) for a in (q, weights, out))
-        k, v = (np.where(np.isfinite(a), a, zero) for a in (k, v))
+        q, weights, out = (np.where(matters, each, zero) for each in (q, weights, out))
+        q, k, v = (np.where(np.isfinite(each), each, zero) for each in (q, k, v))
+        _products_vjp(q, k, v, weights, out, grad, _visible(causal, key_mask, weights.shape), scale, into)
+
+
+def _products_vjp(
+    q: Array,
+    k: Array,
+    v: Array,
+    weights: Array,
+    out: Array,
+    grad: Array,
+    visible: BoolArray | None,
+    scale: Array | float,
+    into: tuple[Array, Array, Array],
+) -> None:
+    """Write the cotangents; `visible`, where given, zeroes those of hidden scores, whatever came out for them."""
+    grad_q, grad_k, grad_v = into
     delta = np.vecdot(grad, out)[..., None]  # (..., Tq, 1)
     grad_scores = np.matmul(grad, v.swapaxes(-1, -2))  # (..., Tq, Tk)
     grad_scores -= delta
     grad_scores *= weights
     grad_scores *= scale
+    if visible is not None:
+        grad_scores = np.where(visible, grad_scores, np.zeros((), grad_scores.dtype))
     np.matmul(grad_scores, k, out=grad_q)
     np.matmul(grad_scores.swapaxes(-1, -2), q, out=grad_k)
     np.matmul(weights.swapaxes(-1, -2), grad, out=grad_v)
-    if polluted and visible is not None:
-        # A row that sees a NaN is NaN; a key that no row sees has gradient 0 all the same.
-        seen = np.asarray(np.broadcast_to(visible, weights.shape).any(axis=-2))[..., None]  # (..., Tk, 1)
-        np.copyto(grad_k, 0.0, where=~seen)
-        np.copyto(grad_v, 0.0, where=~seen)
 
 
 def _checked_key_mask(key_mask: Array | None, batch: tuple[int, ...], keys: int) -> BoolArray | None:
@@ -216,16 +233,19 @@ def scaled_dot_product_attention(
     ----------
     Vaswani et al., "Attention Is All You Need" (2017), eq. 1.
     """
-    q, k, v = as_floating(q), as_floating(k), as_floating(v)
+    q, k, v = (as_floating(each) for each in adopting(q, k, v))
     if q.ndim < 2 or k.ndim < 2 or v.ndim < 2 or q.shape[-1] != k.shape[-1] or k.shape[-2] != v.shape[-2]:
         raise ValueError(
             "attention: q (..., Tq, K), k (..., Tk, K) and v (..., Tk, Kv) must agree in K and Tk; "
             f"got q {q.shape}, k {k.shape}, v {v.shape}."
         )
+    if not q.shape[-1]:
+        raise ValueError(f"attention: K, the width of q and k, must be at least 1; got q {q.shape}, k {k.shape}.")
     scale = 1.0 / math.sqrt(q.shape[-1])
-    lead = np.broadcast_shapes(q.shape[:-2], k.shape[:-2], v.shape[:-2])
+    batch = np.broadcast_shapes(q.shape[:-2], k.shape[:-2])
+    lead = np.broadcast_shapes(batch, v.shape[:-2])
     queries, keys, width = q.shape[-2], k.shape[-2], v.shape[-1]
-    mask = _checked_key_mask(key_mask, lead, keys)
+    mask = _checked_key_mask(key_mask, batch, keys)
     dtype = np.result_type(q.value, k.value, v.value)
     out = np.empty((*lead, queries, width), dtype)
     saved = _attend(q.value, k.value, v.value, scale, causal, mask, out)
@@ -235,7 +255,7 @@ def scaled_dot_product_attention(
         grad_q = np.empty((*lead, queries, d_head), dtype)
         grad_k = np.empty((*lead, keys, d_head), dtype)
         grad_v = np.empty((*lead, keys, width), dtype)
-        _attend_vjp(saved, grad_out, grad_q, grad_k, grad_v, scale)
+        _attend_vjp(saved, grad_out, (grad_q, grad_k, grad_v), (grad_q, grad_k), scale)
         return grad_q, grad_k, grad_v
 
     return Tensor.from_op(out, (q, k, v), vjp, "scaled_dot_product_attention")
@@ -312,11 +332,11 @@ def self_attention(
         packed_grad = np.empty((batch, length, 3, n_heads, d_head), dtype)
         grad_q, grad_k, grad_v = packed_grad.transpose(2, 0, 3, 1, 4)
         if turn is None:
-            _attend_vjp(saved, grad, grad_q, grad_k, grad_v, scale)
+            _attend_vjp(saved, grad, (grad_q, grad_k, grad_v), (packed_grad,), scale)
         else:
             turned = np.empty((batch, length, 2 * width), dtype)
             turned_q, turned_k = turned.reshape(batch, length, 2, n_heads, d_head).transpose(2, 0, 3, 1, 4)
-            _attend_vjp(saved, grad, turned_q, turned_k, grad_v, scale)
+            _attend_vjp(saved, grad, (turned_q, turned_k, grad_v), (turned,), scale)
             cos, sin = turn
             into = packed_grad.reshape(batch, length, 3 * width)[..., : 2 * width]
             _rotate(turned, cos, -sin, d_head, out=into)  # a rotation's transpose turns it back

@@ -15,11 +15,11 @@ from .error_function import erfc
 _LINEAR = 2.0 * math.sqrt(2.0 / math.pi)  # 2u = _LINEAR x + _CUBIC x³
 _CUBIC = _LINEAR * 0.044715
 
-# Where |x| is below 1e8, exp(-2u) may overflow to inf, which is right: its reciprocal is the sigmoid's 0. Beyond it the
-# derivative would multiply that 0 by an overflowed x². The edge is where the sigmoid is 0 (to 1e-37) or 1 (to the last
-# bit), so clipping x there changes nothing.
+# Where |x| is below 1e8, no power of it overflows, and exp(-2u) may overflow to inf, which is right: its reciprocal is
+# the sigmoid's 0. Beyond, the powers are taken of x clipped to where the sigmoid has long been 0 or 1 to the last bit,
+# so that an entry has the same bits whatever stands beside it.
 _LARGE_SQUARE = 1e16
-_EDGE = 10.0
+_EDGE = 1e4
 
 # Elements a piece: scratch arrays that stay in the second-level cache.
 _PIECE = 32768
@@ -47,10 +47,12 @@ def gelu(x: Operand, approximate: str = "tanh") -> Tensor:
     x = as_floating(x)
     value = x._value
     flat, shape = value.reshape(-1), value.shape
+    if flat.itemsize < 4:
+        flat = flat.astype(np.float32)  # the cube of 70 is beyond float16
     out = np.empty(flat.size, flat.dtype)
     recorded = is_grad_enabled()
     slope = np.empty(flat.size, flat.dtype) if recorded and x.requires_grad else None
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         # The sum of squares bounds every |x| at the price of one product; NaN and inf fail the comparison.
         careful = not flat.dot(flat) < _LARGE_SQUARE
         if flat.size <= _PIECE:
@@ -60,13 +62,16 @@ def gelu(x: Operand, approximate: str = "tanh") -> Tensor:
                 piece = slice(start, start + _PIECE)
                 _tanh_form(flat[piece], out[piece], None if slope is None else slope[piece], careful)
 
+    result: Array = out.reshape(shape)
+    if result.dtype != value.dtype:
+        result = result.astype(value.dtype)
     if not recorded:
-        return Tensor(out.reshape(shape))
+        return Tensor(result)
 
     def vjp(grad_out: Array) -> tuple[Array]:
         return ((grad_out.reshape(-1) * slope).reshape(shape),)
 
-    return Tensor.from_op(out.reshape(shape), (x,), vjp, "gelu")
+    return Tensor.from_op(result, (x,), vjp, "gelu")
 
 
 @lru_cache(maxsize=8)
@@ -80,32 +85,26 @@ def _tanh_form(x: Array, out: Array, slope: Array | None, careful: bool) -> None
     minus_cubic, linear, one = _constants(x.dtype.char)
     inner = np.clip(x, -_EDGE, _EDGE) if careful else x
     square = inner * inner
-    s = square * minus_cubic
-    s -= linear
-    s *= inner
-    np.exp(s, s)  # exp(-2u)
-    s += one
+    e = square * minus_cubic
+    e -= linear
+    e *= inner
+    np.exp(e, e)  # exp(-2u)
+    s = e + one
     np.reciprocal(s, s)  # σ(2u)
+    np.multiply(x, s, out)
     if careful:
-        below = x < -_EDGE
-        s[below] = 0.0
-        with np.errstate(invalid="ignore"):
-            np.multiply(x, s, out)
-        out[below] = 0.0  # not -inf * 0
-    else:
-        np.multiply(x, s, out)
+        out[np.isneginf(x)] = -0.0  # not -inf * 0
     if slope is not None:
-        # s + x s (1 - s)(2u)' = s (1 + (x - x s)(2u)')
+        # s + x s (1 - s)(2u)' = s (1 + x (2u)' (1 - s)), with 1 - s as e s: near s = 1 a difference would lose digits.
+        e *= s
+        if not math.isfinite(e.dot(e)):
+            e[(s == 0.0) & np.isnan(e)] = 1.0  # inf * 0
         square *= 3.0 * _CUBIC
         square += linear
-        if careful:
-            np.multiply(inner, s, slope)
-            np.subtract(inner, slope, slope)
-        else:
-            np.subtract(x, out, slope)
-        slope *= square
-        slope += one
-        slope *= s
+        square *= inner
+        square *= e
+        square += one
+        np.multiply(square, s, slope)
 
 
 def _gelu_exact(x: Tensor) -> Tensor:

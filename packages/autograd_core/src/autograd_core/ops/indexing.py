@@ -70,7 +70,8 @@ def embedding(weight: Operand, ids: npt.ArrayLike | Tensor) -> Tensor:
     dtype = weight.dtype
 
     def vjp(grad_out: Array) -> tuple[Array]:
-        return (scatter_add_rows(picked.reshape(-1), grad_out.reshape(-1, width), rows).astype(dtype, copy=False),)
+        flat = grad_out.reshape(picked.size, width)
+        return (scatter_add_rows(picked.reshape(-1), flat, rows).astype(dtype, copy=False),)
 
     # mode="clip" skips a second range check: 2.4 to 3 times faster than the default on ids that were checked.
     return Tensor.from_op(weight.value.take(picked, axis=0, mode="clip"), (weight,), vjp, "embedding")

@@ -18,9 +18,10 @@ def _constants(width: int, eps: float, dtype: str) -> tuple[Array, Array, Array]
 
     The product is 4 to 10 times faster than mean(); NumPy takes an array of no axes sooner than a Python float.
     """
-    average = np.full(width, 1.0 / width, dtype)
+    size = max(width, 1)  # rows without entries: nothing is computed, and nothing divided by 0
+    average = np.full(width, 1.0 / size, dtype)
     average.flags.writeable = False
-    return average, np.array(width * eps, dtype), np.array(math.sqrt(width), dtype)
+    return average, np.array(size * eps, dtype), np.array(math.sqrt(size), dtype)
 
 
 def layer_norm(x: Operand, weight: Operand, bias: Operand, eps: float = 1e-5) -> Tensor:
@@ -31,7 +32,7 @@ def layer_norm(x: Operand, weight: Operand, bias: Operand, eps: float = 1e-5) ->
     x : Tensor, shape (..., D), floating
     weight, bias : Tensor, shape (D,)
         γ and β of the paper.
-    eps : float
+    eps : float, above 0
         Keeps the division finite for constant rows, which come out as exactly `bias`.
 
     Raises
@@ -43,7 +44,7 @@ def layer_norm(x: Operand, weight: Operand, bias: Operand, eps: float = 1e-5) ->
     -----
     Forward  y = x̂ γ + β,  x̂ = (x - μ) r,  r = (σ² + ε)^(-1/2), σ² the population variance.
     VJP      ∂x = r (h - mean(h) - x̂ mean(h x̂)) with h = g γ;  ∂γ = Σ g x̂,  ∂β = Σ g.
-    Saves x̂ (the size of x) and r (one number a row).
+    Saves x̂ (the size of x) and r (one number a row). Rows whose squares overflow the dtype have r = 0, as elsewhere.
 
     References
     ----------
@@ -60,8 +61,8 @@ def layer_norm(x: Operand, weight: Operand, bias: Operand, eps: float = 1e-5) ->
         )
     width = shape[-1]
     if len(shape) != 2:
-        rows = rows.reshape(-1, width)  # (N, D)
-    average, total_eps, root = _constants(width, eps, rows.dtype.char)
+        rows = rows.reshape(math.prod(shape[:-1]), width)  # (N, D)
+    average, total_eps, root = _constants(width, float(eps), rows.dtype.char)
 
     # The first entry goes before the mean: then a constant row is exactly 0 whatever the rounding of the mean, and
     # the offset of rows such as 40000 + small costs no digits.
@@ -74,15 +75,15 @@ def layer_norm(x: Operand, weight: Operand, bias: Operand, eps: float = 1e-5) ->
     np.divide(root, r, r)
     x_hat *= r
     out = x_hat * gain
-    out += shift
+    out = np.add(out, shift, out if out.dtype == shift.dtype else None)
     if len(shape) != 2:
         out = out.reshape(shape)
     if not is_grad_enabled():
         return Tensor(out)
 
     def vjp(grad_out: Array) -> tuple[Array, Array, Array]:
-        g = grad_out.reshape(-1, width)
-        ones = np.ones(g.shape[0], g.dtype)
+        g = grad_out.reshape(rows.shape)
+        ones = np.ones(len(g), g.dtype)
         scratch = g * x_hat
         grad_gain = ones.dot(scratch)
         grad_x = g * gain

@@ -9,7 +9,7 @@ import numpy as np
 from ..arrays import Array
 from ..columns import Columns
 from ..grad_mode import is_grad_enabled
-from ..tensor import Operand, Tensor, as_floating, operands
+from ..tensor import Operand, Tensor, operands
 
 
 def matmul(a: Operand, b: Operand) -> Tensor:
@@ -39,7 +39,8 @@ def matmul(a: Operand, b: Operand) -> Tensor:
         if need_b:
             if right.ndim == 2 and left.ndim > 2:
                 # One long product instead of a stack of short ones and a sum over it.
-                grad_b = left.reshape(-1, left.shape[-1]).T @ g.reshape(-1, g.shape[-1])
+                rows = math.prod(left.shape[:-1])
+                grad_b = left.reshape(rows, left.shape[-1]).T @ g.reshape(rows, g.shape[-1])
             else:
                 grad_b = left.swapaxes(-1, -2) @ g
             if y.ndim == 1:
@@ -78,7 +79,7 @@ def linear(x: Operand, weight: Operand, bias: Operand | None = None) -> Tensor:
         rows, out = _affine(value, w, None, "linear")
         parents: tuple[Tensor, ...] = (x, weight)
     else:
-        bias = as_floating(bias)
+        bias = operands(x, bias)[1]
         rows, out = _affine(value, w, bias._value, "linear")
         parents = (x, weight, bias)
     if not is_grad_enabled():
@@ -111,7 +112,7 @@ def joined_linear(x: Operand, weights: Columns, biases: Columns | None = None) -
     ValueError
         If the shapes do not fit.
     """
-    x = as_floating(x)
+    x, _ = operands(x, weights.parameters[0])
     w = weights.joined()
     shape, ends = x._value.shape, weights.ends[:-1]
     if biases is None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from operator import index
 from typing import SupportsIndex
 
 import numpy as np
 
 from ..arrays import Array, Axis, IntArray
-from ..tensor import Operand, Tensor, as_tensor
+from ..tensor import Operand, Tensor, adopting, as_tensor
 
 _Sizes = SupportsIndex | Sequence[SupportsIndex]
 
@@ -18,7 +18,7 @@ def _flatten_arguments(sizes: tuple[_Sizes, ...]) -> tuple[int, ...]:
     """Return sizes given as one sequence or as several numbers, as NumPy's methods take them."""
     flat: list[int] = []
     for size in sizes:
-        flat.extend(index(n) for n in size) if isinstance(size, Sequence) else flat.append(index(size))
+        flat.extend(index(n) for n in size) if isinstance(size, Iterable) else flat.append(index(size))
     return tuple(flat)
 
 
@@ -70,7 +70,7 @@ def squeeze(x: Operand, axis: Axis = None) -> Tensor:
     """Return x without the given axes of size 1, or without all of them."""
     x = as_tensor(x)
     before = x.shape
-    axes = axis if axis is None or isinstance(axis, int) else tuple(axis)
+    axes = axis if axis is None else _flatten_arguments((axis,))
 
     def vjp(grad_out: Array) -> tuple[Array]:
         return (grad_out.reshape(before),)
@@ -78,19 +78,20 @@ def squeeze(x: Operand, axis: Axis = None) -> Tensor:
     return Tensor.from_op(np.squeeze(x.value, axes), (x,), vjp, "squeeze", aliases=True)
 
 
-def broadcast_to(x: Operand, shape: Sequence[int]) -> Tensor:
+def broadcast_to(x: Operand, shape: _Sizes) -> Tensor:
     """Return x broadcast to `shape`: a read-only view."""
     x = as_tensor(x)
+    out = np.broadcast_to(x.value, _flatten_arguments((shape,)))
 
     def vjp(grad_out: Array) -> tuple[Array]:
         return (grad_out,)  # the engine sums to the parent's shape
 
-    return Tensor.from_op(np.broadcast_to(x.value, tuple(shape)), (x,), vjp, "broadcast_to", aliases=True)
+    return Tensor.from_op(out, (x,), vjp, "broadcast_to", aliases=True)
 
 
 def concatenate(tensors: Sequence[Operand], axis: int = 0) -> Tensor:
     """Return the tensors joined along an existing axis."""
-    parents = tuple(as_tensor(t) for t in tensors)
+    parents = adopting(*tensors)
     out = np.concatenate([p.value for p in parents], axis=axis)
     ends = np.cumsum([p.shape[axis] for p in parents])[:-1]
 
@@ -102,7 +103,7 @@ def concatenate(tensors: Sequence[Operand], axis: int = 0) -> Tensor:
 
 def stack(tensors: Sequence[Operand], axis: int = 0) -> Tensor:
     """Return the tensors, all of one shape, joined along a new axis."""
-    parents = tuple(as_tensor(t) for t in tensors)
+    parents = adopting(*tensors)
 
     def vjp(grad_out: Array) -> tuple[Array, ...]:
         return tuple(np.moveaxis(grad_out, axis, 0))

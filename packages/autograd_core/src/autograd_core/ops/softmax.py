@@ -55,7 +55,7 @@ def logsumexp(x: Operand, axis: int = -1) -> Tensor:
     p = np.exp(shifted)
     total = p.sum(axis=axis, keepdims=True)
     with np.errstate(divide="ignore"):
-        out = np.squeeze(np.log(total) + shift, axis)
+        out = np.squeeze(np.where(np.isposinf(shift), shift, np.log(total) + shift), axis)
     np.divide(p, total, out=p, where=total != 0)
 
     def vjp(grad_out: Array) -> tuple[Array]:
@@ -86,7 +86,7 @@ def cross_entropy(
     Raises
     ------
     ValueError
-        If `targets.shape != logits.shape[:-1]`, or for another reduction.
+        If `targets.shape != logits.shape[:-1]`, if there is no class, or for another reduction.
     TypeError
         If targets are bool or float, or ignore_index is no integer.
     IndexError
@@ -113,8 +113,8 @@ def cross_entropy(
         raise TypeError(f"cross_entropy: ignore_index must be an integer; got {ignore_index!r}. The usual one is -100.")
     if reduction not in ("mean", "sum", "none"):
         raise ValueError(f'cross_entropy: reduction must be "mean", "sum" or "none"; got {reduction!r}.')
-    z = logits.value.reshape(-1, logits.shape[-1])  # (N, V)
     y = classes.reshape(-1)
+    z = logits.value.reshape(y.size, logits.shape[-1])  # (N, V)
     ignored = np.flatnonzero(y == ignore_index)
     count = y.size - ignored.size
     if ignored.size:
@@ -146,10 +146,10 @@ def cross_entropy(
         scale = grad_out.reshape(-1, 1)  # (N, 1) or (1, 1)
         if reduction == "mean" and count:
             scale = scale / count
-        grad_z = p * scale
         if ignored.size:
             scale = np.array(np.broadcast_to(scale, (len(p), 1)))
-            scale[ignored] = 0.0
+            scale[ignored] = 0.0  # before the product: the cotangent of an ignored position may be inf
+        grad_z = p * scale
         grad_z.reshape(-1)[places] -= scale[:, 0]
         return (grad_z.reshape(shape),)
 
@@ -164,10 +164,12 @@ def _checked_targets(logits: Tensor, targets: npt.ArrayLike | Tensor, ignore_ind
             f"got {classes.shape}."
         )
     size = logits.shape[-1]
-    classes = classes.astype(np.int64, copy=False)
+    if not size:
+        raise ValueError(f"cross_entropy: logits must have at least one class; got shape {logits.shape}.")
+    wide = classes.astype(np.int64, copy=False)
     # Read as unsigned, a negative class is beyond any vocabulary: mostly one pass says that all is well.
-    if classes.size == 0 or classes.view(np.uint64).max() < size:
-        return classes
+    if classes.size == 0 or wide.view(np.uint64).max() < size:
+        return wide
     bad = ((classes < 0) | (classes >= size)) & (classes != ignore_index)
     if bad.any():
         where = tuple(int(i) for i in np.argwhere(bad)[0])
@@ -175,4 +177,4 @@ def _checked_targets(logits: Tensor, targets: npt.ArrayLike | Tensor, ignore_ind
             f"cross_entropy: each target must be in [0, {size}) or equal ignore_index={ignore_index}; "
             f"got {classes[where]} at position {where}."
         )
-    return classes
+    return wide

@@ -52,8 +52,10 @@ class AdamW(Optimizer):
 
     def _check(self, group: ParameterGroup) -> None:
         super()._check(group)
-        if not all(0.0 <= beta < 1.0 for beta in group["betas"]):
-            raise ValueError(f"AdamW: betas must be in [0, 1); got {group['betas']}.")
+        if len(group["betas"]) != 2 or not all(0.0 <= beta < 1.0 for beta in group["betas"]):
+            raise ValueError(f"AdamW: betas must be in [0, 1), two numbers; got {group['betas']}.")
+        if not group["eps"] >= 0.0:
+            raise ValueError(f"AdamW: eps must be at least 0; got {group['eps']}.")
 
     def _update(
         self, flat: FlatParameters, first: int, last: int, group: ParameterGroup, state: dict[str, Array]

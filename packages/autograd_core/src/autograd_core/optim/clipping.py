@@ -72,5 +72,5 @@ def _norm(arrays: list[Array]) -> float:
     if top == 0.0 or not math.isfinite(top):
         # max() of floats may drop a NaN that is not first; the squares kept it.
         return total if math.isnan(total) else top
-    relative = sum(float(np.square(a / top, dtype=np.float64).sum()) for a in arrays)
+    relative = sum(float(np.square(np.divide(a, top, dtype=np.float64)).sum()) for a in arrays)
     return top * math.sqrt(relative)

@@ -9,6 +9,7 @@ before a step.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -41,10 +42,22 @@ class FlatParameters:
         self.grad = np.zeros(ends[-1], self.dtype)
         self.update = np.empty(ends[-1], self.dtype)
         self.steps = [0] * len(self.parameters)
+        self._house()
+
+    def _house(self) -> None:
+        """Make the views of the flat arrays, and give each parameter the home of its gradient."""
         self._homes = self.views(self.grad)
         self._updates = self.views(self.update)
         for parameter, home in zip(self.parameters, self._homes, strict=True):
             parameter._grad_home = home
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies and pickles make views of their own arrays: a copied view would be an array by itself."""
+        return {key: item for key, item in vars(self).items() if key not in ("_homes", "_updates")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._house()
 
     def views(self, flat: Array) -> list[Array]:
         """Return one view of `flat` a parameter, in the parameter's shape."""

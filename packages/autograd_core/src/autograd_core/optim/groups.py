@@ -22,7 +22,14 @@ def decay_groups(model: Module, weight_decay: float) -> list[ParameterGroup]:
     ----------
     model : Module
     weight_decay : float, at least 0
+
+    Raises
+    ------
+    ValueError
+        If `weight_decay` is negative or NaN.
     """
+    if not weight_decay >= 0.0:
+        raise ValueError(f"decay_groups: weight_decay must be at least 0; got {weight_decay}.")
     parameters = list(model.parameters())
     return [
         {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": weight_decay},
@@ -157,25 +164,31 @@ class Optimizer:
             For another kind of optimiser, or other numbers of groups, parameters or elements.
         """
         places = self._ordered()
-        if state.get("optimizer") != type(self).__name__:
-            raise ValueError(
-                f"load_state_dict: the state must be of {type(self).__name__}; got {state.get('optimizer')}."
-            )
+        missing = sorted({"optimizer", "groups", "parameters"} - state.keys())
+        if missing:
+            raise ValueError(f"load_state_dict: the state must be what state_dict returned; it has no {missing}.")
+        if state["optimizer"] != type(self).__name__:
+            raise ValueError(f"load_state_dict: the state must be of {type(self).__name__}; got {state['optimizer']}.")
         if len(state["groups"]) != len(self.param_groups) or len(state["parameters"]) != len(places):
             raise ValueError(
                 f"load_state_dict: needs {len(self.param_groups)} groups and {len(places)} parameters; "
                 f"got {len(state['groups'])} and {len(state['parameters'])}."
             )
+        settings = [group.keys() - {"params"} for group in self.param_groups]
+        if any(own != saved.keys() for own, saved in zip(settings, state["groups"], strict=True)):
+            raise ValueError(f"load_state_dict: each group needs the settings {sorted(settings[0])}.")
         for number, ((flat, i, _), saved) in enumerate(zip(places, state["parameters"], strict=True)):
             size = flat.parameters[i].size
+            if "steps" not in saved:
+                raise ValueError(f"load_state_dict: parameter {number} needs 'steps', how often it was updated.")
             for name in self._moments:
                 if name not in saved or np.size(saved[name]) != size:
                     raise ValueError(
                         f"load_state_dict: parameter {number} needs '{name}' of {size} elements; "
                         f"got {np.size(saved[name]) if name in saved else 'none'}."
                     )
-        for group, settings in zip(self.param_groups, state["groups"], strict=True):
-            group.update(settings)
+        for group, saved_settings in zip(self.param_groups, state["groups"], strict=True):
+            group.update(saved_settings)
         for (flat, i, f), saved in zip(places, state["parameters"], strict=True):
             start, end = flat.spans[i]
             flat.steps[i] = int(saved["steps"])
