@@ -218,7 +218,8 @@ def test_ticks_of_a_log_axis_are_asked_for_sparingly() -> None:
         return count
 
     assert ticks(1.0, 11.0) == 3
-    assert ticks(1e-6, 1.0) == 4
+    assert ticks(1e-2, 1.0) == 4
+    assert ticks(1e-4, 1.0) == 5, "else every second decade"
     assert math.log10(11.0) < 1.5
 
 

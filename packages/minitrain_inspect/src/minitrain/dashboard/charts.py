@@ -254,7 +254,7 @@ def _log_ticks(traces: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     decades = math.log10(max(values) / min(values)) if values else 0.0
     if 0.7 <= decades < 1.0:  # two of 1, 2 and 5 at least
         return {"dtick": "D2"}
-    return {"nticks": 3 if decades < 1.5 else 4}
+    return {"nticks": 3 if decades < 1.5 else 4 if decades < 2.5 else 5}
 
 
 def _positive(traces: Sequence[Mapping[str, Any]]) -> list[float]:
