@@ -308,6 +308,13 @@ def test_gelu_of_an_entry_has_the_same_bits_whatever_stands_beside_it(dtype: typ
         assert together.grad[-1] == 1.0
 
 
+def test_gelu_of_minus_infinity_is_the_zero_from_below() -> None:
+    for x in (-np.inf, -1e20, -50.0):
+        out = F.gelu(np.array([x, 1.0]))
+        assert out.value[0] == 0.0
+        assert np.signbit(out.value[0])
+
+
 @pytest.mark.parametrize(("dtype", "most"), [(np.float64, 16), (np.float32, 12)])
 def test_the_slope_of_gelu_keeps_its_digits(dtype: type, most: int) -> None:
     x = np.linspace(-8.0, 8.0, 20001).astype(dtype)
