@@ -280,14 +280,17 @@ class Tensor:
 
     # ------------------------------------------------------------------ Python's protocols
 
-    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Array:
-        """For `np.asarray(tensor)`; a tensor that requires a gradient is not cut from its graph unasked."""
-        if self._requires_grad:
-            raise TypeError(
-                "np.asarray: would cut a tensor that requires a gradient from its graph; got one. "
-                "Use tensor.numpy() for its array, or functional.stack to join tensors."
-            )
-        return np.array(self._value, dtype=dtype, copy=copy)
+    if not TYPE_CHECKING:
+        # Hidden from type checkers, which would take `array + tensor` for an array; `__array_ufunc__` makes it ours.
+
+        def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Array:
+            """For `np.asarray(tensor)`; a tensor that requires a gradient is not cut from its graph unasked."""
+            if self._requires_grad:
+                raise TypeError(
+                    "np.asarray: would cut a tensor that requires a gradient from its graph; got one. "
+                    "Use tensor.numpy() for its array, or functional.stack to join tensors."
+                )
+            return np.array(self._value, dtype=dtype, copy=copy)
 
     def __repr__(self) -> str:
         body = np.array2string(self._value, threshold=20, edgeitems=2, separator=", ")
