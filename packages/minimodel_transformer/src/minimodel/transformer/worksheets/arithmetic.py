@@ -49,7 +49,7 @@ def layer_norm(paper: Paper, name: str, x: Array, eps: float) -> Array:
 
     # The letters of the second LayerNorm carry a prime.
     prime = "'" if name == "ln2" else ""
-    mu, c, s, n, a = rf"\mu{prime}_t", f"c{prime}_{{t,i}}", f"s{prime}_t", f"n{prime}_{{t,i}}", f"a{prime}_{{t,i}}"
+    mu, c, s, n, a = rf"\mu{prime}_t", f"c{prime}_{{t,i}}", rf"\hat{{\sigma}}{prime}_t", f"n{prime}_{{t,i}}", f"a{prime}_{{t,i}}"
     square, c_square = rf"\sigma_t{prime}^2", f"c_{{t,i}}{prime}^2"
     stream = "z_{t,i}" if prime else "x_{t,i}"
     paper.begin(name)
@@ -163,19 +163,19 @@ def feed_forward(paper: Paper, a: Array) -> Array:
     paper.write(
         "ffn.act.tanh",
         "tanh",
-        r"\mathbf{T}",
+        r"\bar{\mathbf{R}}",
         ("T", "F"),
         tanh,
-        r"\tau_{t,j} = \tanh r_{t,j}",
+        r"\bar{r}_{t,j} = \tanh r_{t,j}",
         rf"\tanh {factor(inner[0, 0])} {equals(tanh[0, 0])}",
     )
     paper.write(
         "ffn.act",
         "gelu",
-        r"\mathbf{H}",
+        r"\bar{\mathbf{G}}",
         ("T", "F"),
         act,
-        r"h_{t,j} = \frac{1}{2} g_{t,j} \left( 1 + \tau_{t,j} \right)",
+        r"\bar{g}_{t,j} = \frac{1}{2} g_{t,j} \left( 1 + \bar{r}_{t,j} \right)",
         rf"0.5 \cdot {factor(g)} \cdot (1 + {factor(tanh[0, 0])}) {equals(act[0, 0])}",
     )
     paper.write(
@@ -184,7 +184,7 @@ def feed_forward(paper: Paper, a: Array) -> Array:
         r"\mathbf{U}'",
         ("T", "D"),
         out,
-        r"\mathbf{U}' = \mathbf{H} \mathbf{W}_2 + \mathbf{b}_2",
+        r"\mathbf{U}' = \bar{\mathbf{G}} \mathbf{W}_2 + \mathbf{b}_2",
         f"{products(act[0], w2[:, 0], b2[0])} {equals(out[0, 0])}",
         given=("ffn.W2", "ffn.b2"),
     )

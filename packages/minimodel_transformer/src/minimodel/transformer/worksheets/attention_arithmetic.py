@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from ..attention import MultiHeadAttention
 from ..rope import BASE
-from .digits import equals, factor, products, summed, tex
+from .digits import equals, factor, largest, products, summed, tex
 from .step import Paper
 
 Array = npt.NDArray[Any]
@@ -35,7 +35,20 @@ def attention(paper: Paper, layer: MultiHeadAttention, a: Array) -> Array:
 
     paper.begin("attn")
     names = r" \enspace ".join(_of_head(r"\mathbf{O}", head, layer.n_heads) for head in range(layer.n_heads))
-    paper.write("attn.joined", "joined", r"\mathbf{O}", ("T", "D"), joined, _joined_equation(names, layer.n_heads))
+    row, column = len(joined) - 1, joined.shape[1] - 1
+    # The last column of the last head, and where it comes to stand.
+    place = rf"{layer.n_heads - 1} \cdot {layer.d_head} + {layer.d_head - 1} = {column}, \quad "
+    place = place if layer.n_heads > 1 else ""
+    paper.write(
+        "attn.joined",
+        "joined",
+        r"\mathbf{O}",
+        ("T", "D"),
+        joined,
+        _joined_equation(names, layer.n_heads),
+        rf"{place}o_{{{row},{column}}} {equals(joined[row, column])}",
+        entry=(row, column),
+    )
     bias = "" if b_o is None else r" + \mathbf{b}_o"
     paper.write(
         "attn",
@@ -191,6 +204,9 @@ def one_head(paper: Paper, layer: MultiHeadAttention, head: int, q: Array, k: Ar
         rf"\frac{{{tex(scores[t, j])}}}{{\sqrt{{{d_head}}}}} {equals(scaled[t, j])}",
         entry=(t, j),
     )
+    # The upper right corner is masked out, where there is one to mask.
+    row, column = (0, t) if layer.causal else (t, j)
+    condition = "" if not layer.causal else rf"{column} \gt {row}, \quad " if t else r"0 \le 0, \quad "
     seen = r"m_{t,j} = \bar{s}_{t,j}"
     paper.write(
         f"{name}.masked",
@@ -199,6 +215,8 @@ def one_head(paper: Paper, layer: MultiHeadAttention, head: int, q: Array, k: Ar
         ("T", "T"),
         masked,
         (rf"{seen} \quad (j \le t)", r"m_{t,j} = -\infty \quad (j \gt t)") if layer.causal else seen,
+        rf"{condition}m_{{{row},{column}}} {equals(masked[row, column])}",
+        entry=(row, column),
     )
     paper.write(
         f"{name}.max",
@@ -207,6 +225,8 @@ def one_head(paper: Paper, layer: MultiHeadAttention, head: int, q: Array, k: Ar
         ("T", "1"),
         top,
         r"\hat{m}_t = \max_j m_{t,j}",
+        f"{largest(masked[t])} {equals(top[t, 0])}",
+        entry=(t, 0),
     )
     paper.write(
         f"{name}.exp",
@@ -221,10 +241,10 @@ def one_head(paper: Paper, layer: MultiHeadAttention, head: int, q: Array, k: Ar
     paper.write(
         f"{name}.sum",
         "sum",
-        "d_t",
+        r"\lambda_t",
         ("T", "1"),
         sums,
-        r"d_t = \sum_j e_{t,j}",
+        r"\lambda_t = \sum_j e_{t,j}",
         f"{summed([factor(p) for p in powers[t]])} {equals(sums[t, 0])}",
         entry=(t, 0),
     )
@@ -234,7 +254,7 @@ def one_head(paper: Paper, layer: MultiHeadAttention, head: int, q: Array, k: Ar
         pattern,
         ("T", "T"),
         weights,
-        r"p_{t,j} = \frac{e_{t,j}}{d_t}",
+        r"p_{t,j} = \frac{e_{t,j}}{\lambda_t}",
         rf"\frac{{{tex(powers[t, j])}}}{{{tex(sums[t, 0])}}} {equals(weights[t, j])}",
         entry=(t, j),
     )

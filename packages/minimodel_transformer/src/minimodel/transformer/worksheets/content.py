@@ -111,7 +111,7 @@ def remarks_of(sections: Sequence[Section], setting: Setting, language: Language
     """Return heading and text of what else holds for the whole worksheet; the heading may be empty."""
     remarks = [
         (words.ATTENTION, words.CAUSAL if setting.causal else words.FULL),
-        (words.ORDER, words.WITH_ROPE if setting.rope else words.WITHOUT_ROPE),
+        (words.POSITIONS, words.WITH_ROPE if setting.rope else words.WITHOUT_ROPE),
         (words.NUMBERS, words.Words(setting.dtype, setting.dtype)),
     ]
     said = [(heading.of(language), text.of(language)) for heading, text in remarks]

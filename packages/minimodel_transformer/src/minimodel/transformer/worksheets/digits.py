@@ -101,6 +101,18 @@ def summed(terms: Sequence[str], last: str = "") -> str:
     return " + ".join([*shown, *([last] if last else [])])
 
 
+def largest(row: npt.NDArray[Any]) -> str:
+    """Return the maximum of a row's numbers, in LaTeX; long rows are cut, but the largest is always there."""
+    count = len(row)
+    kept = range(count) if count <= _TERMS else sorted({0, 1, 2, int(row.argmax()), count - 1})
+    terms: list[str] = []
+    before = -1
+    for index in kept:
+        terms += [r"\cdots"] * (index > before + 1) + [tex(row[index])]
+        before = index
+    return rf"\max({', '.join(terms)})"
+
+
 def products(row: Iterable[float], column: Iterable[float], bias: float | None = None) -> str:
     """Return the sum of the products of two vectors, in numbers."""
     terms = [rf"{factor(a)} \cdot {factor(b)}" for a, b in zip(row, column, strict=True)]

@@ -18,10 +18,10 @@ _TOKEN = re.compile(r"\s*(\\[A-Za-z]+|\d+(?:\.\d+)?|[A-Za-z]|[-+=/,;()\[\]{}_^']
 _LETTERS = {
     "beta": "β",
     "gamma": "γ",
+    "lambda": "λ",
     "mu": "μ",
     "pi": "π",
     "sigma": "σ",
-    "tau": "τ",
     "theta": "θ",
     "varepsilon": "ε",
 }
@@ -62,15 +62,20 @@ def mathml(latex: str, *, block: bool = False) -> str:
 
 
 def inline_pieces(latex: str) -> str:
-    """Return a formula as several `<math>` elements, cut before operators outside braces: a line may break there."""
+    """Return a formula as several `<math>` elements, cut before operators and after commas: a line may break there."""
     pieces, depth = [""], 0
     for word in latex.split(" "):
-        if depth == 0 and word in ("=", r"\approx", "+", "-") and pieces[-1]:
+        operator = word in ("=", r"\approx", "+", "-")
+        if depth == 0 and pieces[-1] and (operator or pieces[-1].endswith(", ")):
             pieces.append("")
         pieces[-1] += f"{word} "
         depth += word.count("{") - word.count("}")
     # A piece may open a bracket that a later one closes, so brackets are plain signs here.
-    rows = ("".join(_Parser(piece, flat=True).row("", first=_START)) for piece in pieces)
+    # A minus after a comma, or at the very start, is a sign.
+    firsts = ("" if before.endswith(", ") else _START for before in [", ", *pieces])
+    rows = (
+        "".join(_Parser(piece, flat=True).row("", first=first)) for piece, first in zip(pieces, firsts, strict=False)
+    )
     return " ".join(f'<math displaystyle="true">{row}</math>' for row in rows)
 
 
@@ -168,7 +173,7 @@ class _Parser:
             return self._command(token[1:], before)
         if token in "+-=":
             # A sign clings to its number; an operator has space around it, at the start of a piece too.
-            sign = token == "-" and (before in ("", "_", "^", "=", r"\approx", r"\cdot") or before in _OPENING)
+            sign = token == "-" and (before in ("", "_", "^", "=", ",", r"\approx", r"\cdot") or before in _OPENING)
             # Before the operator that starts a piece stands the blank between pieces.
             form = 'form="prefix"' if sign else 'form="infix" lspace="0"' if before == _START else 'form="infix"'
             return f"<mo {form}>{token.replace('-', '−')}</mo>"

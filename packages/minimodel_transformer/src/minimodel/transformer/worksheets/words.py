@@ -27,18 +27,20 @@ SUBTITLE = Words(
 )
 HOW_TO_READ = Words(
     "Bold capitals are matrices, one row a position; the same letter in lower case, with indices, is one entry. "
-    "Counting starts at 0. Numbers are rounded to five significant digits, but each step goes on with the unrounded "
-    "ones.",
+    "Capitals that are not bold are sizes. Counting starts at 0. In a formula numbers are rounded to five significant "
+    "digits. Those of one table share their decimals: the largest has at least five digits or is exact, and smaller "
+    "ones may show fewer; attention weights have four decimals, or two beyond 8 positions. Each step goes on with the "
+    "unrounded numbers.",
     "Las mayúsculas en negrita son matrices, con una fila por posición; la misma letra en minúscula, con índices, es "
-    "una entrada. Se cuenta desde 0. Los números se redondean a cinco cifras significativas, pero cada paso sigue con "
-    "los números sin redondear.",
+    "una entrada. Las mayúsculas sin negrita son tamaños. Se cuenta desde 0. En las fórmulas los números se redondean "
+    "a cinco cifras significativas. Los de una misma tabla llevan los mismos decimales: el mayor tiene al menos cinco "
+    "cifras o es exacto, y los más pequeños pueden mostrar menos; los pesos de atención llevan cuatro decimales, o dos "
+    "si hay más de 8 posiciones. Cada paso sigue con los números sin redondear.",
 )
 CONTENTS = Words("Contents", "Contenido")
 CUT = Words(
-    "Tables of more than 16 rows or columns show the first 13 and the last 2; `.values` and `.parameters` have them "
-    "all.",
-    "Las tablas de más de 16 filas o columnas muestran las 13 primeras y las 2 últimas; `.values` y `.parameters` las "
-    "tienen todas.",
+    "Tables of more than 16 rows or columns show the first 13 and the last 2; “…” stands for those between.",
+    "Las tablas de más de 16 filas o columnas muestran las 13 primeras y las 2 últimas; «…» representa las demás.",
 )
 DROPOUT = Words("Dropout is left out, as in evaluation.", "Se prescinde del dropout, como en la evaluación.")
 GIVEN = Words("Given", "Dato")
@@ -66,9 +68,15 @@ CAUSAL = Words(
     "causal: cada posición se ve a sí misma y a las anteriores",
 )
 FULL = Words("full: each position sees every one", "completa: cada posición ve a todas")
-ORDER = Words("Order of positions", "Orden de las posiciones")
-WITH_ROPE = Words("RoPE: queries and keys are turned", "RoPE: se giran consultas y claves")
-WITHOUT_ROPE = Words("not used inside the block", "no interviene dentro del bloque")
+POSITIONS = Words("Positions", "Posiciones")
+WITH_ROPE = Words(
+    "RoPE: queries and keys are turned according to their positions",
+    "RoPE: se giran consultas y claves según sus posiciones",
+)
+WITHOUT_ROPE = Words(
+    "no rotation (RoPE) in this block; position embeddings, where the model has them, were added before it",
+    "en este bloque no hay rotación (RoPE); los vectores de posición, si el modelo los tiene, se sumaron antes",
+)
 NUMBERS = Words("Numbers", "Números")
 
 SECTIONS = {
