@@ -65,10 +65,19 @@ def test_a_baseline_is_dashed_without_dots() -> None:
     assert (trace["line"]["dash"], trace["mode"], trace["meta"]["dash"]) == ("dash", "lines", "dash")
 
 
+def test_a_line_keeps_its_colour_when_another_gets_its_first_value() -> None:
+    late, baseline = Named(plain("late"), line([None])), Named(plain("baseline"), line([2.0]), dash="dash")
+    (alone,) = scalar_chart(late, baseline).entries
+    both = scalar_chart(Named(plain("late"), line([3.0])), baseline)
+    assert alone.slot == both.entries[1].slot == 1
+    assert alone.traces == (0,)
+    assert traces(both)[1]["line"]["color"] == traces(scalar_chart(late, baseline))[0]["line"]["color"]
+
+
 def test_axes_have_units_and_every_chart_ends_at_the_last_step() -> None:
     layout = scalar_chart(Named(plain("a"), line([2.0]))).figure.layout
     assert (layout.xaxis.title.text, layout.yaxis.title.text) == ("optimiser steps", "unit")
-    assert layout.xaxis.range == (0, pytest.approx(70.28))
+    assert layout.xaxis.range == (0, pytest.approx(71.4))
     assert layout.showlegend is False
 
 
@@ -173,7 +182,7 @@ def test_the_first_cross_of_each_layer_is_drawn_and_counted() -> None:
     bad = line([1.0, None], marks=[(20, 1.0), (30, 1.0)], not_finite=5)
     chart = layer_chart("key", UNIT, layers_of({"good": line([2.0]), "bad": bad}), UNIT, until=70)
     assert traces(chart)[-1]["x"] == [20]
-    assert chart.entries[1].note == Text("5 not finite", "5 no finitas")
+    assert chart.entries[1].note == Text("5 not finite", "no finitas: 5")
     assert chart.table.rows[1] == ("bad", "1", "1", "1 (10)", "1 (10)", "5")
 
 

@@ -533,9 +533,9 @@ def test_a_reader_that_has_seen_enough_ends_the_command_silently() -> None:
 # --------------------------------------------------------------------------- processes that die
 
 
-INTERRUPTED = (
-    "minitrain: interrupted; continue with: minitrain train --resume run (with hatch: hatch run minitrain ...)"
-)
+_RESUMING = "with: minitrain train --resume run (with hatch: hatch run minitrain ...)"
+INTERRUPTED = f"minitrain: interrupted; continue from step 4, the last checkpoint, {_RESUMING}"
+INTERRUPTED_EARLY = f"minitrain: interrupted; there is no checkpoint yet; begin again {_RESUMING}"
 
 
 def test_the_command_trains_as_the_library_does(here: Path, finished: Path) -> None:
@@ -626,7 +626,7 @@ def test_a_signal_ends_a_run_in_order(here: Path, finished: Path, name: str, sta
 @posix
 def test_a_signal_before_the_first_row_leaves_a_page_too(here: Path, finished: Path) -> None:
     done = minitrain_with_trap("at_step(signal.SIGINT, 1)", "train", "--out", "run", *options())
-    assert (done.returncode, done.stderr.splitlines()[1:]) == (130, [INTERRUPTED])
+    assert (done.returncode, done.stderr.splitlines()[1:]) == (130, [INTERRUPTED_EARLY])
     assert files_in(here / "run") == FILES - {
         "results.json",
         "checkpoint/state.safetensors",

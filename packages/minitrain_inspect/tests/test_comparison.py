@@ -96,7 +96,7 @@ def test_the_table_of_results_has_the_final_numbers_of_each(pair: list[Path], tm
     assert rows["at step"] == ["2,410", str(low.step)]
     assert rows["regular forms right"] == ["59 of 72", "–"]
     assert rows["steps"] == ["23", "29"]
-    assert rows["diagnosis"] == ["healthy", "healthy"]
+    assert rows["diagnosis"] == ["no finding", "no finding"]
 
 
 def test_seven_panels_hold_the_lines_of_every_run(pair: list[Path]) -> None:
@@ -122,6 +122,19 @@ def test_seven_panels_hold_the_lines_of_every_run(pair: list[Path]) -> None:
             trace = charts[key].figure.data[names.index(f"other · {layer}")]
             assert list(trace.y) == pytest.approx(line.values, rel=1e-6)
             assert trace.visible is False
+
+
+def test_last_values_say_of_which_series_and_medians_of_what(pair: list[Path], tmp_path: Path) -> None:
+    page = page_of(pair, tmp_path / "c.html")
+    for words in (
+        "Last values, validation: one: ",
+        "Last values, regular verbs: one: ",
+        "Last values, irregular verbs: one: ",
+        "the median over the modules of each run",
+        "the median over the matrices of each run",
+        "the median over the layers of each run",
+    ):
+        assert words in page, words
 
 
 def test_colour_is_the_run_and_dash_the_series(pair: list[Path]) -> None:

@@ -205,7 +205,7 @@ def test_a_run_that_did_not_finish_is_said_to_be_so(tmp_path: Path, finished: bo
         log.write(b'{"schema":1,"step":80,"tok')
     words = page_of(run).words
     assert "Unfinished: stopped, killed or still running; the last row is of step 70 of 3,000." in words
-    assert "la última fila es del paso 70 de 3\u202f000." in words
+    assert "la última fila es del paso 70 de 3000." in words
 
 
 def test_the_reason_of_a_stop_and_the_first_bad_number_are_said(tmp_path: Path) -> None:
@@ -217,6 +217,20 @@ def test_the_reason_of_a_stop_and_the_first_bad_number_are_said(tmp_path: Path) 
     words = page_of(run).words
     assert "It was stopped: gradients are not finite" in words
     assert "First number that was not finite: blocks.0.ffn (nan) in the row of step 6." in words
+    # What the next line says is not said before it as well.
+    reason = "step 6: the first NaN or infinity was seen in blocks.0.ffn at step 6"
+    (run / "results.json").write_text(json.dumps(results | {"stopped": reason}), "utf-8")
+    assert "It was stopped" not in page_of(run).words
+
+
+def test_a_run_that_a_finding_stopped_says_so_in_both_languages(tmp_path: Path) -> None:
+    run = synthetic_run.write_run(tmp_path / "stopped", synthetic_run.rows(count=7, layers=1), finished=False)
+    results = json.loads((run / "results.json").read_text("utf-8"))
+    stopped = {"stopped": "step 7: the diagnosis found broken-mask"}
+    (run / "results.json").write_text(json.dumps(results | stopped), "utf-8")
+    words = page_of(run).words
+    assert "It was stopped at step 7: the diagnosis found broken-mask." in words
+    assert "Fue detenida en el paso 7: el diagnóstico encontró broken-mask." in words
 
 
 @pytest.mark.parametrize("content", [b'{"finished": tr', b"\xff\xfe", b"[1, 2]", b""])

@@ -110,6 +110,12 @@ def test_a_longer_healthy_run_is_healthy_at_every_row(tmp_path: Path) -> None:
     assert findings(tmp_path / "run") == []
 
 
+def test_a_run_with_validations_enough_is_called_healthy(tmp_path: Path) -> None:
+    assert minitrain("train", "--out", tmp_path / "run", *options("train.val_every=2")).exit_code == 0
+    assert minitrain("diagnose", tmp_path / "run").stdout == "healthy: no finding\n"
+    assert minitrain("diagnose", tmp_path / "run", "--language", "es").stdout == "sano: ningún hallazgo\n"
+
+
 def test_nan_names_step_and_first_bad_module(trained: dict[str, tuple[Path, Result]]) -> None:
     run, result = trained["non-finite"]
     (found,) = findings(run)
@@ -241,8 +247,10 @@ def test_the_exit_status_says_whether_something_was_found(trained: dict[str, tup
     assert result.stderr == ""
     assert files_in(run) == before
     if name == "healthy":
-        assert result.stdout == "healthy: no finding\n"
-        assert minitrain("diagnose", run, "--language", "es").stdout == "sano: ningún hallazgo\n"
+        # Three validations.
+        assert result.stdout == "no finding; too few validations to judge overfitting (train.val_every)\n"
+        spanish = minitrain("diagnose", run, "--language", "es").stdout
+        assert spanish == "ningún hallazgo; demasiado pocas validaciones para juzgar el sobreajuste (train.val_every)\n"
     else:
         assert result.stdout.startswith(f"error: {name} at step ")
         assert all(word in result.stdout for word in ("healthy: ", "Likely cause: ", "Try: "))

@@ -11,7 +11,7 @@ from minitrain.dashboard import follow
 from minitrain.dashboard.chart import Beside, Named, Table
 from minitrain.dashboard.charts import layer_chart, line_chart
 from minitrain.dashboard.decimate import Line, Point
-from minitrain.dashboard.findings import evidence, headline, number_findings, verdict
+from minitrain.dashboard.findings import headline, number_findings, verdict
 from minitrain.dashboard.follow import write_dashboard
 from minitrain.dashboard.healthy import Band, healthy_bands
 from minitrain.dashboard.marks import ROW
@@ -64,6 +64,7 @@ def test_a_rule_of_somebody_elses_is_called_by_its_code_and_shown_with_the_loss(
 
 def test_the_verdict_is_plain_words() -> None:
     assert verdict(None).en == "Not diagnosed: nothing has been logged."
+    assert verdict([], judged=False).en == "No finding; too few validations to judge overfitting."
     assert verdict([]) == Text(
         "Healthy: the diagnosis found nothing wrong.", "Sana: el diagnóstico no encontró nada malo."
     )
@@ -77,23 +78,23 @@ def test_the_verdict_is_plain_words() -> None:
         ((None, 6.25), "x 37.5 (healthy: at most 6.25)"),
         ((0.25, None), "x 37.5 (healthy: at least 0.25)"),
         ((0.0, 0.5), "x 37.5 (healthy: 0 to 0.5)"),
-        ((0.0, 0.0), "x 37.5 (healthy: 0)"),
+        ((0, 0), "x 37.5 (healthy: 0)"),
         ((None, None), "x 37.5"),
     ],
 )
 def test_evidence_stands_beside_its_healthy_range(bounds: tuple[Any, Any], words: str) -> None:
-    (said,) = evidence(finding(evidence={"x": 37.5}, healthy_range={"x": bounds}))
+    (said,) = finding(evidence={"x": 37.5}, healthy_range={"x": bounds}).shown_evidence()
     assert said.en == words
 
 
 def test_a_number_without_a_healthy_range_stands_alone() -> None:
-    assert [text.es for text in evidence(finding(evidence={"y": 0.125}))] == ["y 0.125"]
+    assert [text.es for text in finding(evidence={"y": 0.125}).shown_evidence()] == ["y 0.125"]
 
 
 def test_the_headline_has_severity_code_step_and_place() -> None:
     (marked,) = number_findings([finding("dead-units", 1234, severity="warning", where="blocks.0.ffn.act")], {})
     assert headline(marked).en == "warning dead-units at step 1,234, blocks.0.ffn.act"
-    assert headline(marked).es == "aviso dead-units en el paso 1\u202f234, blocks.0.ffn.act"
+    assert headline(marked).es == "aviso dead-units en el paso 1234, blocks.0.ffn.act"
 
 
 def test_a_mark_stands_at_exactly_the_step_with_its_number_above() -> None:
@@ -224,9 +225,18 @@ def test_a_page_shows_what_the_diagnosis_found_in_both_languages(
     assert page.index('id="loss-summary"') < page.index('id="finding-1"') < page.index('id="learning_rate-summary"')
 
 
-def test_a_healthy_run_is_said_to_be_so(tmp_path: Path) -> None:
-    page = write_dashboard(synthetic_run.write_run(tmp_path / "run", synthetic_run.rows(count=23, layers=1)))
-    assert "Healthy: the diagnosis found nothing wrong." in page.read_text("utf-8")
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        (23, "No finding; too few validations to judge overfitting."),
+        (43, "Healthy: the diagnosis found nothing wrong."),
+    ],
+)
+def test_a_healthy_run_is_said_to_be_so_once_there_are_validations_enough(
+    tmp_path: Path, rows: int, words: str
+) -> None:
+    page = write_dashboard(synthetic_run.write_run(tmp_path / "run", synthetic_run.rows(count=rows, layers=1)))
+    assert words in page.read_text("utf-8")
 
 
 def test_where_nobody_asked_the_diagnosis_there_is_no_verdict(tmp_path: Path) -> None:

@@ -93,7 +93,8 @@ def test_the_page_follows_the_log(run: Path, address: str, monkeypatch: pytest.M
     first = json.loads(ask(address, "/state")[1])
     page = ask(address, "/")[1]
     assert f'data-version="{first["version"]}"' in page
-    assert "the last row is of step 5" in page
+    assert "Running: the last row is of step 5" in page
+    assert "Unfinished" not in page
     assert json.loads(ask(address, "/state")[1]) == first == {"version": first["version"], "ended": False}
     write_log(run, 17)
     second = json.loads(ask(address, "/state")[1])
@@ -188,7 +189,7 @@ def test_it_waits_for_a_page_no_longer_than_that(run: Path, monkeypatch: pytest.
 def test_a_folder_that_is_not_there_yet_is_an_empty_page(tmp_path: Path) -> None:
     with serve_live(tmp_path / "later", language="es") as address:
         page = ask(address, "/")[1]
-    assert "nothing has been logged yet" in page
+    assert "Running: nothing has been logged yet." in page
     assert '<html lang="es"' in page
 
 

@@ -220,8 +220,12 @@ def test_a_rate_is_too_high_where_the_loss_turns_up() -> None:
     assert_beside_the_threshold(rules.learning_rate_too_high, risen)
     found = seen(rules.learning_rate_too_high, course(risen(2.0)))
     assert (found.where, found.step) == ("train_loss", 220)
-    assert found.evidence["train_loss"] > found.healthy_range["train_loss"][1] > found.evidence["lowest_before"]
-    assert {"update_ratio", "grad_norm_max"} <= found.evidence.keys()
+    assert (
+        found.evidence["train_loss_of_5_rows"]
+        > found.healthy_range["train_loss_of_5_rows"][1]
+        > found.evidence["lowest_before"]
+    )
+    assert {"update_ratio_of_5_rows", "grad_norm_max"} <= found.evidence.keys()
 
 
 def test_a_rise_while_the_weights_stand_still_is_not_the_rates_doing() -> None:
@@ -233,7 +237,56 @@ def test_without_inspection_a_rise_alone_counts() -> None:
         risen(2.0)(row)
         row["inspect"] = None
 
-    assert "update_ratio" not in seen(rules.learning_rate_too_high, course(change)).evidence
+    assert "update_ratio_of_5_rows" not in seen(rules.learning_rate_too_high, course(change)).evidence
+
+
+def test_the_evidence_of_a_rate_too_high_is_of_the_step_that_is_named() -> None:
+    def change(row: Row) -> None:
+        typical_update(1.01 + row["step"] / 100)(row)
+        row["grad_norm_max"] = 1.0 + row["step"]
+
+    found = seen(rules.learning_rate_too_high, course(change))
+    # Of the rows 50, 60 and 70 the middle one.
+    assert found.evidence["update_ratio_of_3_rows"] == pytest.approx(1.61 * rules.TYPICAL_UPDATE_HIGH)
+    assert (found.step, found.evidence["grad_norm_max"]) == (70, 71.0)
+    assert found.evidence["highest"] == pytest.approx(1.91 * rules.TYPICAL_UPDATE_HIGH)
+    assert found.evidence["highest_step"] == 100
+    first = seen(rules.learning_rate_too_high, course(change, steps=70))
+    assert first.evidence == {key: found.evidence[key] for key in first.evidence}
+
+
+def test_the_evidence_of_no_warmup_is_of_the_first_step() -> None:
+    def change(row: Row) -> None:
+        first_update(2.0)(row)
+        row["grad_norm_max"] = 1.0 + row["step"]
+
+    assert seen(rules.no_warmup, course(change)).evidence["grad_norm_max"] == 2.0
+
+
+def test_one_row_does_not_tell_a_rate_too_high_from_a_missing_warmup() -> None:
+    def change(row: Row) -> None:
+        if row["step"] == 1:
+            row["learning_rate"] = 0.3
+            row["inspect"]["update_ratio"] = dict.fromkeys(MATRICES, 2.0)
+
+    watch = Watch(RULES)
+    assert [[found.code for found in watch.add(row)] for row in course(change, steps=10)] == [
+        [],
+        ["no-warmup", "learning-rate-too-high"],
+    ]
+
+
+def test_while_training_a_symptom_is_known_from_what_explains_it() -> None:
+    def change(row: Row) -> None:
+        first_norms(3.0)(row)
+        typical_update(2.0)(row)
+
+    watch = Watch(RULES)
+    found = [finding for row in course(change) for finding in watch.add(row)]
+    assert [(finding.code, watch.is_symptom(finding)) for finding in found] == [
+        ("bad-init", False),
+        ("learning-rate-too-high", True),
+    ]
 
 
 def crawling(loss: float, update: float, start: float = UNIFORM) -> Change:
@@ -292,6 +345,8 @@ def test_overfitting_is_validation_above_its_best_while_training_falls() -> None
     found = seen(rules.overfitting, course(overfitted(2.0)))
     assert (found.where, found.step) == ("val_loss", 150), "the best validation, from which on it rose"
     assert found.evidence["best_val_loss"] == course()[15]["val_loss"]
+    assert found.evidence["above_best"] == found.evidence["last_val_loss"] - found.evidence["best_val_loss"]
+    assert found.healthy_range["above_best"] == (None, pytest.approx(max(0.1 * found.evidence["best_val_loss"], 0.1)))
 
 
 def test_a_validation_that_rises_with_training_is_not_overfitting() -> None:
@@ -334,6 +389,31 @@ def test_overfitting_is_also_validation_that_stands_still_above_counting_and_far
     assert rules.overfitting(Record(course(stalled(0.99)))) is None
     assert rules.overfitting(Record(course(stalled(training=1.01)))) is None
     assert rules.overfitting(Record(course(stalled(ngram=None)))) is None
+
+
+def by_heart(worse: float, heart: float) -> Change:
+    """One validation at `worse` times what is plainly worse than counting, training at `heart` times what is plain."""
+
+    def change(row: Row) -> None:
+        value = worse * rules.PLAINLY_WORSE * NGRAM
+        row["ngram_loss"] = NGRAM
+        row["val_loss"] = value if row["step"] == 100 else None
+        row["train_loss"] = heart * rules.PLAINLY_BY_HEART * value
+
+    return change
+
+
+def test_one_validation_shows_overfitting_where_it_is_plain() -> None:
+    found = seen(rules.overfitting, course(by_heart(1.01, 0.99)))
+    assert (found.where, found.step) == ("val_loss", 100)
+    assert found.evidence["last_val_loss"] > (found.healthy_range["last_val_loss"][1] or 0.0)
+    assert rules.overfitting(Record(course(by_heart(0.99, 0.99)))) is None
+    assert rules.overfitting(Record(course(by_heart(1.01, 1.01)))) is None
+
+
+def test_overfitting_is_judged_from_the_fourth_validation_on() -> None:
+    assert not rules.judges_overfitting(Record(course(steps=190)))
+    assert rules.judges_overfitting(Record(course(steps=200)))
 
 
 def test_validation_that_fell_before_it_stood_still_turned_where_it_was_first_as_good() -> None:

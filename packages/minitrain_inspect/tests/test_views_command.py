@@ -95,6 +95,13 @@ def test_compare_writes_a_page_and_prints_where(here: Path, finished: Path) -> N
     assert '<html lang="es"' in (here / "c.html").read_text("utf-8")
 
 
+def test_compare_says_that_it_replaced_a_file(here: Path, finished: Path) -> None:
+    assert minitrain("compare", finished, finished).stderr == ""
+    again = minitrain("compare", finished, finished)
+    assert again.stderr == "minitrain: comparison.html was there and was replaced; --out FILE writes another.\n"
+    assert again.exit_code == 0
+
+
 def test_compare_refuses_one_run_and_folders_that_are_none_in_a_line(here: Path, finished: Path) -> None:
     for arguments, words in (((finished,), "got 1"), ((finished, "nothing"), "'nothing' does not")):
         result = minitrain("compare", *arguments)

@@ -2,7 +2,7 @@
 
 A `Text` always carries both languages: a page holds both and shows one, so that switching needs no second file. The
 decimal sign is a point in both, as on the axes of the charts, in the tables and in the log; thousands stand apart, with
-a comma in English and a thin space in Spanish.
+a comma in English and, from five digits on, a thin space in Spanish.
 """
 
 import math
@@ -55,8 +55,11 @@ def joined(texts: Iterable[Text], separator: str = " ") -> Text:
 
 
 def count(value: int) -> Text:
-    r"""A whole number with its thousands apart: 103,680 in English, 103\u202f680 in Spanish."""
-    return Text(f"{value:,}", f"{value:,}".replace(",", "\u202f"))
+    r"""A whole number with its thousands apart: 103,680 in English, 103\u202f680 in Spanish.
+
+    Spanish writes four digits together: 4000 (Real Academia Española, Ortografía, 2010).
+    """
+    return Text(f"{value:,}", f"{value:,}".replace(",", "\u202f") if abs(value) >= 10_000 else str(value))
 
 
 def number(value: float | None) -> str:

@@ -93,6 +93,15 @@ def load_checkpoint(path: Path, model: Module, optimizer: Optimizer, parts: Mapp
         raise ValueError(f"{path}: a checkpoint must fit the run; {error}") from error
 
 
+def step_of(path: Path) -> int | None:
+    """Step after which the checkpoint at `path` was written; None where there is none that can be read."""
+    try:
+        with safe_open(path, "numpy") as file:
+            return int(json.loads((file.metadata() or {})["numbers"])["progress"]["step"])
+    except (OSError, SafetensorError, ValueError, TypeError, KeyError):
+        return None
+
+
 def _gather(model: Module, optimizer: Optimizer, parts: Mapping[str, Resumable]) -> tuple[Arrays, dict[str, Any]]:
     """Return copies of all arrays and all plain numbers that make up the state."""
     state = optimizer.state_dict()

@@ -26,9 +26,11 @@ from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
 from .__about__ import __version__
+from .bilingual import LANGUAGES, Text
+from .checkpoint import step_of
 from .config import RunConfig, load_config
 from .dashboard import serve_live, write_comparison, write_dashboard
-from .diagnosis import Finding, findings
+from .diagnosis import Finding, all_rules, diagnose, judges_overfitting, record_of
 from .evaluation import written
 from .export import write_csv, write_tensorboard
 from .loop import Row
@@ -51,7 +53,11 @@ def _settings() -> str:
     return "\n".join(["\b", head, *lines])
 
 
-_HEALTHY = {"en": "healthy: no finding", "es": "sano: ningún hallazgo"}
+_HEALTHY = Text("healthy: no finding", "sano: ningún hallazgo")
+_UNJUDGED = Text(
+    "no finding; too few validations to judge overfitting (train.val_every)",
+    "ningún hallazgo; demasiado pocas validaciones para juzgar el sobreajuste (train.val_every)",
+)
 
 
 class _Terminated(BaseException):
@@ -178,7 +184,10 @@ def dashboard_command(run: Path, language: str) -> None:
 def compare_command(runs: tuple[Path, ...], out: Path, language: str) -> None:
     """Lay two runs or more over each other in the seven panels, with what differs, and print where the page is."""
     with _refusals(), threadpool_limits(1):
+        replaced = out.exists()
         page = write_comparison(runs, out, language=language)
+    if replaced:
+        click.echo(f"minitrain: {out} was there and was replaced; --out FILE writes another.", err=True)
     click.echo(page.resolve().as_uri())
 
 
@@ -208,12 +217,16 @@ def export_command(run: Path, csv_file: Path | None, tensorboard: Path | None) -
 def diagnose_command(run: Path, as_json: bool, language: str) -> None:
     """Say what is wrong with RUN, causes first; exit status 0 if nothing is, 1 if something."""
     with _refusals(), threadpool_limits(1):
-        found = findings(run)
+        record = record_of(run)
+        found = diagnose(record, all_rules())
         if as_json:
             report = {"healthy": not found, "findings": [finding.to_json(language) for finding in found]}
             click.echo(json.dumps(report, indent=2, allow_nan=False, ensure_ascii=False))
         else:
-            click.echo("\n\n".join(finding.describe(language) for finding in found) or _HEALTHY[language])
+            nothing = _HEALTHY if judges_overfitting(record) else _UNJUDGED
+            click.echo(
+                "\n\n".join(finding.describe(language) for finding in found) or nothing[LANGUAGES.index(language)]
+            )
     if found:
         sys.exit(FINDINGS)
 
@@ -351,7 +364,11 @@ def _leave_a_page(folder: Path) -> tuple[str, ...]:
     if not (folder / "inspector.log.jsonl").is_file():
         return ()
     write_dashboard(folder)
-    return (f"continue with: minitrain train --resume {folder} (with hatch: hatch run minitrain ...)",)
+    saved = step_of(folder / "checkpoint" / "state.safetensors")
+    where = f"continue from step {saved}, the last checkpoint,"
+    if saved is None:
+        where = "there is no checkpoint yet; begin again"
+    return (f"{where} with: minitrain train --resume {folder} (with hatch: hatch run minitrain ...)",)
 
 
 def _show_start(prepared: Prepared, folder: Path, done: int) -> None:

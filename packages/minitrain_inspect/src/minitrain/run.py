@@ -157,7 +157,7 @@ def execute(
     on_step, on_row : callable, optional
         Progress: see `loop.train`.
     on_finding : callable, optional
-        Receives each finding of the diagnosis once, after the row that first shows it.
+        Receives each finding of the diagnosis once, after the row that first shows it, but no symptom of one before.
     stop_on : collection of str
         Codes of findings that end the run there. What a resumed run's log shows already does not.
     resume : bool
@@ -208,7 +208,7 @@ def execute(
         if on_row is not None:
             on_row(row)
         for finding in watch.add(row):
-            if on_finding is not None:
+            if on_finding is not None and not watch.is_symptom(finding):
                 on_finding(finding)
             if finding.code in stop_on:
                 stops.append(f"step {row['step']}: the diagnosis found {finding.code}")

@@ -39,6 +39,7 @@ from .traces import band_traces, cross_trace, is_floored, line_trace, log_floor
 
 ALL_DRAWN = 10  # more lines than that are hard to tell apart: bands, and a choice
 PICKED = 5
+_ROOM = 1.02  # of the x axis: half a cross at the last step, also on a narrow screen
 _LEAST_TOP = 0.2  # of an axis of fractions: a hair above zero must not fill the chart
 
 
@@ -74,8 +75,9 @@ def line_chart(
     names: list[Text] = []
     entries: list[Entry] = []
     crosses: list[tuple[int, float | None, str]] = []
-    for slot, named in enumerate(shown):
-        place = slot if named.colour is None else named.colour
+    for named in shown:
+        # The place in the whole list: a line keeps its colour when another gets its first value.
+        place = series.index(named) if named.colour is None else named.colour
         trace = line_trace(named.name.en, named.line, place, floor)
         if named.dash:
             trace["line"]["dash"] = trace["meta"]["dash"] = named.dash
@@ -88,11 +90,11 @@ def line_chart(
             trace["line"]["color"] = LIGHT["ink"]
         if not named.shown:
             trace["visible"] = False
-        traces.append(trace)
-        names.append(named.name)
         kind = "fixed" if named.neutral else "line"
         slot_shown = None if named.neutral else place
-        entries.append(Entry(named.name, (slot,), kind, slot_shown, named.shown, dash=named.dash))
+        entries.append(Entry(named.name, (len(traces),), kind, slot_shown, named.shown, dash=named.dash))
+        traces.append(trace)
+        names.append(named.name)
         crosses += [(step, height, named.name.en) for step, height in named.line.marks]
     if crosses:
         traces.append(cross_trace(crosses, floor))
@@ -218,7 +220,7 @@ def figure_of(
 ) -> go.Figure:
     """Figure of `traces`; `floor` where something stands on it."""
     layout = base_layout()
-    layout["xaxis"]["range"] = [0, until * 1.004]
+    layout["xaxis"]["range"] = [0, until * _ROOM]
     layout["xaxis"]["title"]["text"] = STEPS_AXIS.en
     layout["yaxis"]["title"]["text"] = y_title.en
     if log:

@@ -100,7 +100,7 @@ def _results(record: Record, series: RunSeries, found: Sequence[Marked] | None) 
     put(Text("duration", "duración"), seconds if seconds is not None else series.elapsed_seconds, duration)
     if found is not None:
         codes = ", ".join(marked.finding.code for marked in found)
-        results[Text("diagnosis", "diagnóstico")] = plain(codes) if codes else Text("healthy", "sana")
+        results[Text("diagnosis", "diagnóstico")] = plain(codes) if codes else Text("no finding", "ningún hallazgo")
     return results
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..diagnosis import Finding
-from .text import Text, count, joined, number, plain
+from .text import Text, count, plain
 
 CHARTS = ("loss", "learning_rate", "grad_norm", "activation", "spectral_norm", "dead_fraction", "update_ratio", "verbs")
 
@@ -58,10 +58,18 @@ def number_findings(found: Sequence[Finding], charts: Mapping[str, str]) -> list
     return [Marked(place, finding, chart(finding)) for place, finding in enumerate(found, start=1)]
 
 
-def verdict(found: Sequence[Marked] | None) -> Text:
-    """One line for the head of the page; None: there was nothing to diagnose."""
+def verdict(found: Sequence[Marked] | None, *, judged: bool = True) -> Text:
+    """One line for the head of the page; None: there was nothing to diagnose.
+
+    `judged` says whether there were validations enough to judge overfitting.
+    """
     if found is None:
         return Text("Not diagnosed: nothing has been logged.", "Sin diagnóstico: no se ha registrado nada.")
+    if not found and not judged:
+        return Text(
+            "No finding; too few validations to judge overfitting.",
+            "Ningún hallazgo; demasiado pocas validaciones para juzgar el sobreajuste.",
+        )
     if not found:
         return Text("Healthy: the diagnosis found nothing wrong.", "Sana: el diagnóstico no encontró nada malo.")
     if len(found) == 1:
@@ -77,24 +85,3 @@ def headline(marked: Marked) -> Text:
     return Text("{severity} {code} at step {step}, {where}", "{severity} {code} en el paso {step}, {where}").fill(
         severity=severity, code=marked.finding.code, step=count(marked.finding.step), where=marked.finding.where
     )
-
-
-def evidence(finding: Finding) -> list[Text]:
-    """Each number that shows the fault, beside its healthy range."""
-    return [
-        joined((plain(f"{name} {number(value)}"), _range(finding, name)), "")
-        for name, value in finding.evidence.items()
-    ]
-
-
-def _range(finding: Finding, name: str) -> Text:
-    low, high = finding.healthy_range.get(name, (None, None))
-    if low is None and high is None:
-        return plain("")
-    if low is not None and high is not None:
-        if low == high:
-            return Text(" (healthy: {low})", " (sano: {low})").fill(low=float(low))
-        return Text(" (healthy: {low} to {high})", " (sano: de {low} a {high})").fill(low=float(low), high=float(high))
-    if high is not None:
-        return Text(" (healthy: at most {high})", " (sano: como mucho {high})").fill(high=float(high))
-    return Text(" (healthy: at least {low})", " (sano: al menos {low})").fill(low=float(low or 0.0))

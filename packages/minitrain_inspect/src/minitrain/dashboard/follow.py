@@ -11,7 +11,7 @@ from pathlib import Path
 
 from autograd_core.files import write_atomic
 
-from ..diagnosis import Range, all_rules, diagnose, findings, healthy_ranges
+from ..diagnosis import Range, all_rules, diagnose, findings, healthy_ranges, judges_overfitting
 from ..diagnosis import Record as Diagnosed
 from ..log import read_further
 from .findings import Marked, number_findings
@@ -94,8 +94,15 @@ class Follower:
     def render(self, *, language: str = "en", live: str = "") -> str:
         """The HTML of the page as of the last `advance`; with `live`, its version, the one that a server sends."""
         record = read_record(self.folder)
-        ranges = self.ranges()
-        return render_page(self.reader.series(), record, self.found(), ranges=ranges, language=language, live=live)
+        return render_page(
+            self.reader.series(),
+            record,
+            self.found(),
+            ranges=self.ranges(),
+            judged=judges_overfitting(self._diagnosed),
+            language=language,
+            live=live,
+        )
 
     def write(self, *, language: str = "en") -> Path:
         """Path of the page written into the folder, as of now.

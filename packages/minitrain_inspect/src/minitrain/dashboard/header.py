@@ -3,6 +3,7 @@
 Each function takes what the run folder holds and leaves out what it does not hold.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -12,6 +13,10 @@ from .chart import Table
 from .record import UNKNOWN, Record, flattened
 from .series import RunSeries
 from .text import NATS, VERB_CORPUS, Text, count, duration, joined, number, plain
+
+_FOUND = re.compile(r"step (?P<step>\d+): the diagnosis found (?P<code>.*)")
+_NOT_FINITE = re.compile(r"step \d+: the first NaN or infinity was seen in ")
+"""Reasons as `run.execute` and `loop.train` give them, in English alone; the second is told by the log as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,22 +28,34 @@ class KeyFigure:
     aside: Text | None = None
 
 
-def status(record: Record, series: RunSeries) -> Text:
-    """How the run ended, or that it did not."""
+def is_running(record: Record, *, live: bool) -> bool:
+    """Whether the training that sends a page goes on; a page in a file does not know."""
+    return live and not record.finished and _stopped(record) is None
+
+
+def status(record: Record, series: RunSeries, *, live: bool = False) -> Text:
+    """How the run ended, or that it did not; `live` of a page that the training itself sends."""
     if record.finished:
         return Text("Finished after {steps} steps.", "Terminada tras {steps} pasos.").fill(
             steps=count(_steps(record, series) or 0)
         )
-    if isinstance(record.results.get("stopped"), str):
+    if _stopped(record) is not None:
         return Text("Stopped at step {step}.", "Detenida en el paso {step}.").fill(step=count(series.last_step or 0))
+    if is_running(record, live=live) and series.last_step is None:
+        return Text("Running: nothing has been logged yet.", "En marcha: aún no se ha registrado nada.")
     if series.last_step is None:
         return Text("Unfinished: nothing has been logged yet.", "Sin terminar: aún no se ha registrado nada.")
     planned = record.planned_steps
     of = Text(" of {steps}", " de {steps}").fill(steps=count(planned)) if planned else plain("")
-    return Text(
+    words = Text(
         "Unfinished: stopped, killed or still running; the last row is of step {step}{of}.",
         "Sin terminar: detenida, interrumpida o aún en marcha; la última fila es del paso {step}{of}.",
-    ).fill(step=count(series.last_step), of=of)
+    )
+    if is_running(record, live=live):
+        words = Text(
+            "Running: the last row is of step {step}{of}.", "En marcha: la última fila es del paso {step}{of}."
+        )
+    return words.fill(step=count(series.last_step), of=of)
 
 
 def warnings(record: Record, series: RunSeries) -> list[Text]:
@@ -47,9 +64,17 @@ def warnings(record: Record, series: RunSeries) -> list[Text]:
         Text("{name} cannot be read and is left out.", "{name} no se puede leer y se omite.").fill(name=name)
         for name in record.unreadable
     ]
-    reason = record.results.get("stopped")
-    if isinstance(reason, str):
-        said.append(Text("It was stopped: {reason}", "Fue detenida: {reason}").fill(reason=reason))
+    reason = _stopped(record)
+    if reason is not None and (series.not_finite is None or not _NOT_FINITE.match(reason)):
+        found = _FOUND.fullmatch(reason)
+        said.append(
+            Text("It was stopped: {reason}", "Fue detenida: {reason}").fill(reason=reason)
+            if found is None
+            else Text(
+                "It was stopped at step {step}: the diagnosis found {code}.",
+                "Fue detenida en el paso {step}: el diagnóstico encontró {code}.",
+            ).fill(step=count(int(found["step"])), code=found["code"])
+        )
     if series.not_finite is not None:
         said.append(
             Text(
@@ -172,6 +197,12 @@ def settings(record: Record) -> list[Table]:
         if values:
             tables.append(Table(name, header, [(key, value) for key, value in flattened(values)]))
     return tables
+
+
+def _stopped(record: Record) -> str | None:
+    """Why the run was stopped, as `results.json` says it."""
+    reason = record.results.get("stopped")
+    return reason if isinstance(reason, str) else None
 
 
 def _steps(record: Record, series: RunSeries) -> int | None:

@@ -25,8 +25,8 @@ class Band:
 
 _JUDGED = {
     "grad_norm": Text(
-        "up to {high}, a hundred times what is usual in this run; beyond that the diagnosis speaks.",
-        "hasta {high}, cien veces lo habitual en esta ejecución; por encima, el diagnóstico avisa.",
+        "up to {high}, a hundred times the larger of the first and the median; beyond that the diagnosis speaks.",
+        "hasta {high}, cien veces la mayor de la primera y la mediana; por encima, el diagnóstico avisa.",
     ),
     "dead_fraction": Text(
         "up to {high}; beyond that the diagnosis speaks. Usual runs have none.",
@@ -83,7 +83,8 @@ def healthy_bands(run: RunSeries, config: Mapping[str, Any], ranges: Mapping[str
     baseline, guess = run.scalars["ngram_loss"].last, run.scalars["uniform_loss"].last
     if baseline is not None:
         words = Text(
-            "it ends below the n-gram baseline ({end})", "termina bajo la referencia de n\u2011gramas ({end})"
+            "with steps enough it comes below the n-gram baseline ({end})",
+            "con pasos suficientes queda bajo la referencia de n\u2011gramas ({end})",
         ).fill(end=baseline.value)
         if guess is not None:
             words = Text(

@@ -18,8 +18,12 @@ from .style import DASHES, LIGHT_LINES
 from .text import (
     INSPECTION_OFF_EVERYWHERE,
     LAST_VALUES,
+    LAST_VALUES_OF,
+    LAYERS,
+    MATRICES,
     MEDIAN_OF,
     MEDIANS,
+    MODULES,
     NATS,
     NO_VALUES,
     NOT_FINITE,
@@ -64,17 +68,19 @@ def overlay_panels(runs: Sequence[Overlaid], beside: Mapping[str, Beside]) -> tu
     verbs = [*_of_each(runs, "regular_loss", REGULAR), *_of_each(runs, "irregular_loss", IRREGULAR, dash="dash")]
     rate, norm = (_of_each(runs, key, None) for key in ("learning_rate", "grad_norm"))
     return (
-        _scalar_panel(runs, "loss", loss, NATS, beside),
+        _scalar_panel(runs, "loss", loss, NATS, beside, kinds=(VALIDATION,)),
         _scalar_panel(runs, "learning_rate", rate, UNITS["learning_rate"], beside),
         _scalar_panel(runs, "grad_norm", norm, UNITS["grad_norm"], beside, log=True),
-        _panel("activation", _layer_part(runs, "activation", beside, log=True)),
-        _panel("spectral_norm", _layer_part(runs, "spectral_norm", beside)),
+        _panel("activation", _layer_part(runs, "activation", MODULES, beside, log=True)),
+        _panel("spectral_norm", _layer_part(runs, "spectral_norm", MATRICES, beside)),
         _panel(
             "health",
-            _layer_part(runs, "dead_fraction", beside, DEAD_UNITS, fraction=True),
-            _layer_part(runs, "update_ratio", beside, UPDATE_RATIO, log=True),
+            _layer_part(runs, "dead_fraction", LAYERS, beside, DEAD_UNITS, fraction=True),
+            _layer_part(runs, "update_ratio", MATRICES, beside, UPDATE_RATIO, log=True),
         ),
-        _scalar_panel(runs, "verbs", verbs, UNITS["verbs"], beside, log=True, absent=NOT_VERBS),
+        _scalar_panel(
+            runs, "verbs", verbs, UNITS["verbs"], beside, log=True, absent=NOT_VERBS, kinds=(REGULAR, IRREGULAR)
+        ),
     )
 
 
@@ -108,11 +114,10 @@ def _baselines(runs: Sequence[Overlaid]) -> list[Named]:
     return named
 
 
-def _last_values(lines: Mapping[str, Line]) -> Text:
-    """The last value of each line, in the order given."""
-    return LAST_VALUES.fill(
-        values="; ".join(f"{name}: {number(line.last.value)}" for name, line in lines.items() if line.last)
-    )
+def _last_values(lines: Mapping[str, Line], what: Text | None = None) -> Text:
+    """The last value of each line, in the order given; `what` says which series where a chart has several."""
+    values = "; ".join(f"{name}: {number(line.last.value)}" for name, line in lines.items() if line.last)
+    return LAST_VALUES.fill(values=values) if what is None else LAST_VALUES_OF.fill(what=what, values=values)
 
 
 def _scalar_panel(
@@ -124,28 +129,33 @@ def _scalar_panel(
     *,
     log: bool = False,
     absent: Text = NO_VALUES,
+    kinds: Sequence[Text | None] = (None,),
 ) -> Panel:
+    """Chart and last values; `series` begins with those of each run, in the order of the `kinds` that are told."""
     lines = {each.name.en: each.line for each in series if each.line.first or each.line.not_finite}
     if not lines:
         return _panel(key, Part((absent,), None))
     beside, table = besides.get(key, NOTHING), table_of_lines(lines)
     chart = line_chart(key, PANELS[key][1], series, unit, table, until=_until(runs), log=log, beside=beside)
-    # The first series of each run is what a chart is about.
-    head = {run.name: each.line for run, each in zip(runs, series, strict=False)}
+    told = [
+        _last_values({run.name: each.line for run, each in zip(runs, series[at * len(runs) :], strict=False)}, kind)
+        for at, kind in enumerate(kinds)
+    ]
     floor = [ON_FLOOR] if chart.floored else []
-    return _panel(key, Part((_last_values(head), *floor), chart, None, beside.band))
+    return _panel(key, Part((*told, *floor), chart, None, beside.band))
 
 
 def _layer_part(
     runs: Sequence[Overlaid],
     key: str,
+    what: Text,
     besides: Mapping[str, Beside],
     heading: Text | None = None,
     *,
     log: bool = False,
     fraction: bool = False,
 ) -> Part:
-    """Medians over the layers of each run, and all layers to pick from."""
+    """Medians over the layers of each run, and all layers to pick from; `what` is what they are called here."""
     layers = [run.series.layers[key].observed for run in runs]
     bands = [run.series.layers[key].band for run in runs]
     medians = [band["median"] if band and band["median"].first else None for band in bands]
@@ -198,4 +208,4 @@ def _layer_part(
     label, table = heading or PANELS[key][1], table_of_lines(of_run)
     chart = Chart(key, label, figure, tuple(names), UNITS[key], tuple(entries), True, floored, table)
     floor_words = [ON_FLOOR] if floored else []
-    return Part((MEDIANS, _last_values(of_run), *floor_words), chart, heading, beside.band)
+    return Part((MEDIANS.fill(what=what), _last_values(of_run), *floor_words), chart, heading, beside.band)

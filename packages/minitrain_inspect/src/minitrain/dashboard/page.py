@@ -6,7 +6,7 @@ from ..diagnosis import Range
 from .chart import Beside
 from .document import document
 from .findings import CHARTS, Marked, verdict
-from .header import key_figures, settings, status, warnings, what_ran
+from .header import is_running, key_figures, settings, status, warnings, what_ran
 from .healthy import healthy_bands
 from .panels import Panel, build_panels
 from .record import Record
@@ -21,6 +21,7 @@ def render_page(
     found: Sequence[Marked] | None = None,
     *,
     ranges: Mapping[str, Range],
+    judged: bool,
     language: str = "en",
     live: str = "",
 ) -> str:
@@ -32,6 +33,8 @@ def render_page(
         What the diagnosis found; None where it was not asked, and then the page has no verdict.
     ranges : mapping
         `diagnosis.healthy_ranges` of the run.
+    judged : bool
+        Whether there are validations enough to judge overfitting.
     live : str
         For a server: which version of the page this is.
     """
@@ -41,7 +44,7 @@ def render_page(
     }
     panels = build_panels(series, beside)
     body = [
-        _header(record, series, found, live=bool(live)),
+        _header(record, series, found, judged=judged, live=bool(live)),
         navigation(panels),
         "<main>",
         *(panel_section(panel, language) for panel in panels),
@@ -52,8 +55,8 @@ def render_page(
     return document(record.name, body, charts, language=language, live=live)
 
 
-def _header(record: Record, series: RunSeries, found: Sequence[Marked] | None, *, live: bool) -> str:
-    state = "finished" if record.finished else "unfinished"
+def _header(record: Record, series: RunSeries, found: Sequence[Marked] | None, *, judged: bool, live: bool) -> str:
+    state = "finished" if record.finished else "running" if is_running(record, live=live) else "unfinished"
     figures = "".join(
         f'<div class="figure"><dt>{both(figure.label)}</dt><dd><span class="value">{both(figure.value)}</span>'
         + (f'<div class="aside">{both(figure.aside)}</div>' if figure.aside else "")
@@ -64,9 +67,9 @@ def _header(record: Record, series: RunSeries, found: Sequence[Marked] | None, *
         '<header><div class="top"><div class="told">'
         f'<p class="eyebrow">minitrain</p><h1>{escaped(record.name)}</h1>'
         f'<p class="what">{both(what_ran(record))}</p>'
-        f'<p class="status {state}">{both(status(record, series))}</p>'
+        f'<p class="status {state}">{both(status(record, series, live=live))}</p>'
         + "".join(f'<p class="warning">{both(text)}</p>' for text in warnings(record, series))
-        + (_verdict(found) if found is not None or not series.rows else "")
+        + (_verdict(found, judged=judged) if found is not None or not series.rows else "")
         + f'</div>{_live() if live else ""}{switches()}</div><dl class="figures">{figures}</dl></header>'
     )
 
@@ -87,16 +90,16 @@ def switches() -> str:
     )
 
 
-def _verdict(found: Sequence[Marked] | None) -> str:
+def _verdict(found: Sequence[Marked] | None, *, judged: bool) -> str:
     """What the diagnosis says, with a link to each finding."""
-    mood = "" if found is None else "bad" if found else "good"
+    mood = "bad" if found else "" if found is None or not judged else "good"
     links = "".join(
         f'<li><a href="#finding-{marked.number}"><span class="badge">{marked.number}</span> '
         f"{both(marked.name)}</a></li>"
         for marked in found or ()
     )
     listed = f'<ol class="links">{links}</ol>' if links else ""
-    return f'<div class="verdict {mood}"><p>{both(verdict(found))}</p>{listed}</div>'
+    return f'<div class="verdict {mood}"><p>{both(verdict(found, judged=judged))}</p>{listed}</div>'
 
 
 def navigation(panels: Iterable[Panel]) -> str:

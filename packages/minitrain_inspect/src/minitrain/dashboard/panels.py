@@ -24,6 +24,9 @@ from .series import RunSeries
 from .text import (
     FARTHEST,
     INSPECTION_OFF,
+    LAYERS,
+    MATRICES,
+    MODULES,
     NATS,
     NO_DEAD_UNITS,
     NO_ROWS,
@@ -143,7 +146,7 @@ def activation_panel(run: RunSeries, beside: Besides = _NONE) -> Panel:
     return _layer_panel(
         run,
         "activation",
-        (_layer_part(run, "activation", Text("modules", "módulos"), beside, log=True),),
+        (_layer_part(run, "activation", MODULES, beside, log=True),),
     )
 
 
@@ -152,7 +155,7 @@ def spectral_panel(run: RunSeries, beside: Besides = _NONE) -> Panel:
     return _layer_panel(
         run,
         "spectral_norm",
-        (_layer_part(run, "spectral_norm", Text("matrices", "matrices"), beside),),
+        (_layer_part(run, "spectral_norm", MATRICES, beside),),
     )
 
 
@@ -165,7 +168,7 @@ def health_panel(run: RunSeries, beside: Besides = _NONE) -> Panel:
             _layer_part(
                 run,
                 "dead_fraction",
-                Text("layers", "capas"),
+                LAYERS,
                 beside,
                 DEAD_UNITS,
                 fraction=True,
@@ -173,7 +176,7 @@ def health_panel(run: RunSeries, beside: Besides = _NONE) -> Panel:
             _layer_part(
                 run,
                 "update_ratio",
-                Text("matrices", "matrices"),
+                MATRICES,
                 beside,
                 UPDATE_RATIO,
                 log=True,

@@ -51,7 +51,10 @@ PANELS: dict[str, tuple[int, Text, Text]] = {
     "verbs": (
         7,
         Text("Regular and irregular verbs", "Verbos regulares e irregulares"),
-        Text("Does it learn the rule before the exceptions?", "¿Aprende la regla antes que las excepciones?"),
+        Text(
+            "Does it learn the rule before the exceptions? The losses are those of training batches.",
+            "¿Aprende la regla antes que las excepciones? Las pérdidas son de lotes de entrenamiento.",
+        ),
     ),
 }
 

@@ -7,7 +7,7 @@ are in the page; a style rule shows one.
 import html
 
 from .chart import Chart, Entry, Table
-from .findings import Marked, evidence, headline
+from .findings import Marked, headline
 from .healthy import Band
 from .panels import Panel, Part
 from .style import DASHES, LIGHT_LINES
@@ -85,7 +85,7 @@ def _findings(found: tuple[Marked, ...], language: str) -> str:
         f'<li id="finding-{marked.number}" class="{marked.finding.severity}-finding">'
         f'<p class="title"><span class="badge">{marked.number}</span> <strong>{both(marked.name)}</strong> '
         f'<span class="place">{both(headline(marked))}</span></p>'
-        f'<p class="evidence">{"; ".join(both(text) for text in evidence(marked.finding))}</p>'
+        f'<p class="evidence">{"; ".join(both(text) for text in marked.finding.shown_evidence())}</p>'
         f"<p>{both(CAUSE)} {both(marked.finding.cause)}</p><p>{both(ADVICE)} {both(marked.finding.advice)}</p></li>"
         for marked in found
     )

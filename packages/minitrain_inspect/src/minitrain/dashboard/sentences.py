@@ -62,8 +62,10 @@ def about_losses(train: Line, validation: Line, baseline: Line) -> list[Text]:
         )
         if ahead < 0:
             words = Text(
-                "The n-gram baseline has {value}: the model is {by} nats worse.",
-                "La referencia de n\u2011gramas tiene {value}: el modelo queda {by} nats por encima, peor.",
+                "The n-gram baseline has {value}: the model is not yet below it, {by} nats worse; that alone is "
+                "no fault.",
+                "La referencia de n\u2011gramas tiene {value}: el modelo queda {by} nats por encima, peor: aún no "
+                "está por debajo; eso solo no es un fallo.",
             )
         said.append(words.fill(value=baseline.last.value, by=abs(ahead)))
     return said
@@ -101,7 +103,7 @@ def about_layers(lines: Mapping[str, Line], what: Text) -> list[Text]:
         (low_now, low_now_name), (high_now, high_now_name) = now[0], now[-1]
         where = Text(
             "At step {step}: median {median} over {count} {what}, from {low} ({low_name}) to {high} ({high_name}).",
-            "En el paso {step}: mediana {median} de {count} {what}, de {low} ({low_name}) a {high} ({high_name}).",
+            "En el paso {step}: mediana {median} ({count} {what}), de {low} ({low_name}) a {high} ({high_name}).",
         )
         if low_now == high_now:
             where = Text("At step {step}: {low} ({count} {what}).", "En el paso {step}: {low} ({count} {what}).")
@@ -139,7 +141,7 @@ def about_layers(lines: Mapping[str, Line], what: Text) -> list[Text]:
         said.append(
             Text(
                 "{count} of the {what} held values that were not finite, first at step {step} (crosses).",
-                "Valores no finitos en {count} de: {what}; los primeros en el paso {step} (cruces).",
+                "Hubo valores no finitos ({what}: {count}), los primeros en el paso {step} (cruces).",
             ).fill(count=len(bad), what=what, step=min(bad))
         )
     return said

@@ -74,7 +74,7 @@ FIRST = Text("first", "primero")
 LAST = Text("last", "último")
 LOWEST = Text("lowest (step)", "menor (paso)")
 HIGHEST = Text("highest (step)", "mayor (paso)")
-ROWS_BAD = Text("{rows} not finite", "{rows} no finitas")
+ROWS_BAD = Text("{rows} not finite", "no finitas: {rows}")
 BAD_ROWS = Text("rows not finite", "filas no finitas")
 
 KEYS = Text(
@@ -108,10 +108,14 @@ WRITTEN_BY_SERVER = Text(
 
 MEDIAN_OF = Text("{run} · median", "{run} · mediana")
 MEDIANS = Text(
-    "Drawn is the median over the layers of each run; every layer is in the list.",
-    "Se dibuja la mediana de las capas de cada ejecución; todas las capas están en la lista.",
+    "Drawn is the median over the {what} of each run; all {what} are in the list.",
+    "Se dibuja, de cada ejecución, la mediana ({what}); en la lista está todo ({what}).",
 )
 LAST_VALUES = Text("Last values: {values}.", "Últimos valores: {values}.")
+LAST_VALUES_OF = Text("Last values, {what}: {values}.", "Últimos valores, {what}: {values}.")
+MODULES = Text("modules", "módulos")
+MATRICES = Text("matrices", "matrices")
+LAYERS = Text("layers", "capas")
 INSPECTION_OFF_EVERYWHERE = Text(
     "None of these runs was inspected, so there is nothing to show here.",
     "Ninguna de estas ejecuciones se inspeccionó: no hay nada que mostrar aquí.",

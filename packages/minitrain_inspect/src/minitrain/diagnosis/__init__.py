@@ -6,11 +6,11 @@
 
 from ..bilingual import Text
 from .finding import Finding, Range
-from .folder import all_rules, findings
+from .folder import all_rules, findings, record_of
 from .judgement import Rule, Sighting, diagnose, rule
 from .probes import future_leak
 from .record import Record
-from .rules import RULES, healthy_ranges
+from .rules import RULES, healthy_ranges, judges_overfitting
 from .series import Course, Point, Series, Table
 from .watch import Watch
 
@@ -32,5 +32,7 @@ __all__ = [
     "findings",
     "future_leak",
     "healthy_ranges",
+    "judges_overfitting",
+    "record_of",
     "rule",
 ]

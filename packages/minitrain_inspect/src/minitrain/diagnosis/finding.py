@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ..bilingual import LANGUAGES, Text, number
+from ..bilingual import LANGUAGES, Text, joined, number, plain
 
 Severity = Literal["error", "warning"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning")
@@ -78,21 +78,22 @@ class Finding:
         at = _language(language)
         severity = _SEVERITY_WORDS[self.severity]
         head = _HEAD.fill(severity=severity, code=self.code, step=str(self.step), where=self.where)
-        numbers = [f"  {name} {number(value)}{self._beside(name, at)}" for name, value in self.evidence.items()]
+        numbers = [f"  {shown[at]}" for shown in self.shown_evidence()]
         return "\n".join([head[at], *numbers, f"  {_CAUSE[at]} {self.cause[at]}", f"  {_ADVICE[at]} {self.advice[at]}"])
 
-    def _beside(self, name: str, at: int) -> str:
-        """The healthy range of one number, in brackets; nothing where it has none."""
-        low, high = self.healthy_range.get(name, (None, None))
-        if low is not None and high is not None:
-            words = _BETWEEN.fill(low=float(low), high=float(high))
-        elif high is not None:
-            words = _AT_MOST.fill(high=float(high))
-        elif low is not None:
-            words = _AT_LEAST.fill(low=float(low))
-        else:
-            return ""
-        return f" ({words[at]})"
+    def shown_evidence(self) -> list[Text]:
+        """Each number of the evidence with its name, beside its healthy range in brackets where it has one."""
+        return [
+            joined((plain(f"{name} {number(value)}"), _beside(*self.healthy_range.get(name, (None, None)))), "")
+            for name, value in self.evidence.items()
+        ]
+
+
+def _beside(low: float | None, high: float | None) -> Text:
+    if low is None and high is None:
+        return plain("")
+    words = _AT_LEAST if high is None else _AT_MOST if low is None else _EXACTLY if low == high else _BETWEEN
+    return words.fill(low=float(low or 0.0), high=float(high or 0.0))
 
 
 def _language(language: str) -> int:
@@ -105,6 +106,7 @@ _HEAD = Text("{severity}: {code} at step {step}, {where}", "{severity}: {code} e
 _SEVERITY_WORDS: dict[Severity, Text] = {"error": Text("error", "error"), "warning": Text("warning", "aviso")}
 _CAUSE = Text("Likely cause:", "Causa probable:")
 _ADVICE = Text("Try:", "Pruebe:")
-_BETWEEN = Text("healthy: {low} to {high}", "sano: de {low} a {high}")
-_AT_MOST = Text("healthy: at most {high}", "sano: como mucho {high}")
-_AT_LEAST = Text("healthy: at least {low}", "sano: al menos {low}")
+_EXACTLY = Text(" (healthy: {low})", " (sano: {low})")
+_BETWEEN = Text(" (healthy: {low} to {high})", " (sano: de {low} a {high})")
+_AT_MOST = Text(" (healthy: at most {high})", " (sano: como mucho {high})")
+_AT_LEAST = Text(" (healthy: at least {low})", " (sano: al menos {low})")

@@ -39,9 +39,6 @@ def all_rules() -> list[Rule]:
 def findings(run: str | os.PathLike[str], *, rules: Sequence[Rule] | None = None) -> list[Finding]:
     """Findings about the run in a folder, first the causes; an empty list is a healthy run.
 
-    The log is read as a stream. Where no row says whether later tokens leak and the folder has weights, their model is
-    made and probed. Neither configuration nor manifest is ever opened.
-
     Parameters
     ----------
     run : path of the folder
@@ -51,8 +48,25 @@ def findings(run: str | os.PathLike[str], *, rules: Sequence[Rule] | None = None
     Raises
     ------
     ValueError
-        If the folder has no log, or one that cannot be read or is empty, or weights that are needed and damaged; as
-        `all_rules`.
+        As `record_of` and `all_rules`.
+    """
+    return diagnose(record_of(run), all_rules() if rules is None else rules)
+
+
+def record_of(run: str | os.PathLike[str]) -> Record:
+    """What a folder tells the rules.
+
+    The log is read as a stream. Where no row says whether later tokens leak and the folder has weights, their model is
+    made and probed. Neither configuration nor manifest is ever opened.
+
+    Parameters
+    ----------
+    run : path of the folder
+
+    Raises
+    ------
+    ValueError
+        If the folder has no log, or one that cannot be read or is empty, or weights that are needed and damaged.
     """
     folder = Path(run)
     log = folder / "inspector.log.jsonl"
@@ -65,7 +79,7 @@ def findings(run: str | os.PathLike[str], *, rules: Sequence[Rule] | None = None
         leak = _probed(folder)
         if leak is not None:
             record.scalars["future_leak"].add(record.steps, leak)
-    return diagnose(record, all_rules() if rules is None else rules)
+    return record
 
 
 def _probed(folder: Path) -> float | None:

@@ -34,3 +34,7 @@ class Watch:
         new = diagnose(self.record, waiting)
         self._said.update(finding.code for finding in new)
         return new
+
+    def is_symptom(self, finding: Finding) -> bool:
+        """Whether something found so far explains it: what to try is then said there."""
+        return any(finding.code in each.explains for each in self._rules if each.code in self._said)

@@ -35,8 +35,8 @@ WORDING: dict[str, Wording] = {
         Text(
             "The rate was high from the first step, when Adam moves every weight by the whole rate: one update was as "
             "large as a matrix itself.",
-            "La tasa fue alta desde el primer paso, cuando Adam mueve cada peso la tasa entera: una sola actualización "
-            "fue tan grande como la matriz misma.",
+            "La tasa fue alta desde el primer paso, cuando Adam desplaza cada peso en la tasa entera: una sola "
+            "actualización fue tan grande como la matriz misma.",
         ),
         Text(
             "Let the rate grow over the first steps (train.warmup_steps of 50 to 200), or lower train.lr_max.",
@@ -61,7 +61,7 @@ WORDING: dict[str, Wording] = {
             "Las actualizaciones son tan grandes frente a los pesos que los pasos se exceden y se deshacen unos a "
             "otros.",
         ),
-        Text("Lower train.lr_max, by a factor of 3 to 10.", "Divida train.lr_max por un factor de 3 a 10."),
+        Text("Lower train.lr_max, by a factor of 3 to 10.", "Divida train.lr_max entre un número de 3 a 10."),
     ),
     "learning-rate-too-low": Wording(
         Text(
@@ -132,10 +132,12 @@ WORDING: dict[str, Wording] = {
             "Aquí apareció el primer NaN o infinito; todo lo calculado a partir de él está perdido.",
         ),
         Text(
-            "Resume from the last checkpoint and look at the inputs and weights of this place; if gradients grew "
-            "before, lower train.lr_max.",
-            "Reanude desde el último punto de control y mire las entradas y pesos de este lugar; si los gradientes "
-            "crecieron antes, baje train.lr_max.",
+            "Look at the inputs and weights of this place; if gradients grew before, begin anew with a lower "
+            "train.lr_max. --resume goes on from the last checkpoint, from the beginning if there was none yet "
+            "(train.checkpoint_every), and unchanged code comes to the same number.",
+            "Mire las entradas y pesos de este lugar; si los gradientes crecieron antes, empiece de nuevo con una "
+            "train.lr_max más baja. --resume sigue desde el último punto de control, desde el principio si aún no "
+            "había ninguno (train.checkpoint_every), y con el mismo código llega al mismo número.",
         ),
     ),
 }
