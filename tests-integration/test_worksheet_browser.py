@@ -5,6 +5,7 @@ Needs Playwright (its Python package) and a Chromium on the path; without either
 
 import re
 import shutil
+from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -87,6 +88,37 @@ def test_wide_tables_scroll_inside_their_card_by_keyboard_too(
     page.wait_for_function("b => b.scrollLeft > 0", arg=wide[0])
     assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
     assert page.evaluate("document.documentElement.scrollWidth") == width
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_table_shows_at_its_edge_whether_there_is_more(browser: Any, tmp_path: Path, scheme: str) -> None:
+    page = page_of(browser, tmp_path, language="en", width=390, scheme=scheme)
+    boxes = page.query_selector_all("figure > .scroll[tabindex]")
+    assert all(box.evaluate("b => getComputedStyle(b, '::-webkit-scrollbar').height") == "11px" for box in boxes)
+    wide = next(box for box in boxes if box.evaluate("b => b.scrollWidth > b.clientWidth + 100"))
+    accent = page.evaluate(
+        "[...getComputedStyle(document.querySelector('.worksheet nav a')).color.matchAll(/\\d+/g)].map(Number)"
+    )
+
+    reader = page.context.new_page()  # the worksheet's own page may load no picture
+
+    def edge() -> list[int]:
+        """The colour that is seen in the middle of the band, half-way down the box."""
+        wide.scroll_into_view_if_needed()
+        pixel = reader.evaluate(
+            """async picture => {
+                 const bytes = Uint8Array.from(atob(picture), c => c.charCodeAt(0));
+                 const bitmap = await createImageBitmap(new Blob([bytes], {type: "image/png"}));
+                 const canvas = new OffscreenCanvas(bitmap.width, bitmap.height).getContext("2d");
+                 canvas.drawImage(bitmap, 0, 0);
+                 return [...canvas.getImageData(bitmap.width - 4, bitmap.height / 2, 1, 1).data.slice(0, 3)]}""",
+            b64encode(wide.screenshot()).decode(),
+        )
+        return list(pixel)
+
+    assert edge() == accent
+    wide.evaluate("b => b.scrollLeft = b.scrollWidth")
+    assert edge() != accent
 
 
 def test_a_printed_page_holds_whole_tables(browser: Any, tmp_path: Path) -> None:

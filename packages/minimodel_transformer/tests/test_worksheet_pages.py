@@ -9,7 +9,7 @@ import pytest
 from minimodel.transformer import TransformerBlock, worksheet
 from minimodel.transformer.worksheets import hand_example, words
 from minimodel.transformer.worksheets.colours import DARK, LIGHT, css_variables, heat
-from minimodel.transformer.worksheets.digits import cell, decimals_of, equals, factor, short, summed, tex
+from minimodel.transformer.worksheets.digits import cell, decimals_of, equals, factor, largest, short, summed, tex
 from minimodel.transformer.worksheets.mathml import inline_pieces, mathml
 from minimodel.transformer.worksheets.sources import SOURCES
 from minimodel.transformer.worksheets.tables import WIDEST, position_labels, table_of
@@ -103,9 +103,59 @@ def test_numbers_worked_out_end_in_the_entry_they_name(rng):
     for step in [*sheet_of(rng).steps, *worksheet(*hand_example()).steps]:
         if step.worked:
             end = re.split(r"= |\\approx ", step.worked)[-1]
-            assert float(end) == pytest.approx(step.value[step.entry], rel=6e-5), step.name
+            number = float(end.replace(r"\infty", "inf"))
+            assert number == pytest.approx(step.value[step.entry], rel=6e-5), step.name
             checked += 1
     assert checked > 60
+
+
+@pytest.mark.parametrize("switches", [{}, {"causal": False}, {"length": 1}, {"length": 20}, {"n_heads": 1}])
+def test_every_step_but_the_given_one_is_worked_out(rng, switches):
+    assert [step.name for step in sheet_of(rng, **switches).steps if not step.worked] == ["x"]
+
+
+def test_the_mask_the_maximum_and_the_joined_heads_are_worked_out(rng):
+    worked = {step.name: step.worked for step in worksheet(*hand_example()).steps}
+    assert worked["attn.head0.masked"] == r"1 \gt 0, \quad m_{0,1} = -\infty"
+    assert worked["attn.head0.max"] == r"\max(0.47835, -0.37815) \approx 0.47835"
+    assert worked["attn.joined"] == r"o_{1,3} \approx 0.25218"
+    worked = {step.name: step.worked for step in sheet_of(rng, length=1, causal=True).steps}
+    assert worked["attn.head0.masked"].startswith(r"0 \le 0, \quad m_{0,0}")
+    assert worked["attn.joined"].startswith(r"2 \cdot 4 + 3 = 11, \quad o_{0,11}")
+    worked = {step.name: step.worked for step in sheet_of(rng, causal=False).steps}
+    assert worked["attn.head0.masked"].startswith("m_{4,")
+
+
+def test_a_long_maximum_is_cut_but_keeps_the_largest():
+    assert largest(np.arange(3.0)) == r"\max(0, 1, 2)"
+    row = -np.arange(20.0)
+    assert largest(row) == r"\max(0, -1, -2, \cdots, -19)"
+    row[10] = 5
+    assert largest(row) == r"\max(0, -1, -2, \cdots, 5, \cdots, -19)"
+    row[10], row[18] = -10, 5
+    assert largest(row) == r"\max(0, -1, -2, \cdots, 5, -19)"
+
+
+def test_no_letter_has_two_meanings(rng):
+    sheet = sheet_of(rng)
+    meanings = {}
+    for step in sheet.steps:
+        accent = re.match(r"\\(hat|bar|tilde)", step.symbol)
+        letter = re.sub(r"\\(mathbf|hat|bar|tilde)|_.*|[{}]", "", step.symbol)  # indices tell the entries of one apart
+        square = "^2" if step.symbol.endswith("^2") else ""
+        prime = "'" if step.section in ("ln2", "ffn") and "'" in step.symbol else ""
+        key = (accent[1] if accent else "", letter.strip("'").lower() + prime + square)
+        meanings.setdefault(key, set()).add(step.kind)
+        # K is the size of a head and, in bold, the keys: so they are called everywhere.
+        assert letter.strip("'").upper() not in ("T", "D", "H", "F"), f"{step.name}: a size has this letter"
+    shared = [kinds for kinds in meanings.values() if len(kinds) > 1]
+    assert shared == [{"head_out", "joined"}], "a head's output is a part of the joined one"
+    # An entry is written with the letter of its matrix, small; what is left are parameters.
+    letters = {re.sub(r"\\mathbf|[{}']|_.*|\^.*", "", step.symbol).lower() for step in sheet.steps}
+    for step in sheet.steps:
+        for equation in step.equations:
+            entries = re.findall(r"(\\(?:hat|bar|tilde)\{\\?\w+\}|\\?[a-z]+)'?_(?:t\b|\{t,)", equation)
+            assert all(re.sub(r"[{}]", "", entry) in letters for entry in entries), (step.name, entries)
 
 
 def test_worked_sums_are_right(rng):
@@ -117,8 +167,8 @@ def test_worked_sums_are_right(rng):
         before = re.sub(r"10\^\{(-\d+)\}", r"1e\1", before)
         before = re.sub(r"\\sqrt\{([^{}]*)\}", r"(\1)**0.5", before)
         before = re.sub(r"\\(tanh|exp) ?(\(.*?\)|[\d.]+)", r"np.\1(\2)", before)
-        before = before.replace(r"\cdot", "*").replace("^", "**")
-        if before:
+        before = before.replace(r"\cdot", "*").replace("^", "**").replace(r"\max", "max")
+        if before and step.kind not in ("masked", "joined"):  # which are looked up, not computed
             value = eval(before, {"np": np})
             assert value == pytest.approx(step.value[step.entry], abs=2e-4), (step.name, before)
 
@@ -298,6 +348,51 @@ def test_wide_tables_are_cut_and_say_so(rng):
     assert "16 rows or columns" not in str(sheet_of(rng, length=16, d_model=16, n_heads=2, d_ff=16))
 
 
+def test_what_is_cut_is_named_and_folded_up_whole(rng):
+    sheet = sheet_of(rng, length=20, d_model=48, n_heads=4, d_ff=200)
+    tree = tree_of(sheet.html())
+    figures = {figure.find("figcaption/code").text: figure for figure in tree.iter("figure")}
+    caption = "".join(figures["ffn.pre"].find("figcaption").itertext())
+    assert caption.endswith("(T, F) = (20, 200) without columns 13 to 197")
+    assert "".join(figures["attn.W_q"].find("figcaption").itertext()).endswith("rows 13 to 45 and columns 13 to 45")
+    for name, array in {**sheet.values, **sheet.parameters}.items():
+        details = figures[name].find("details")
+        matrix = np.atleast_2d(array)
+        if name.endswith(".weights") or max(matrix.shape[1], len(matrix) if name in sheet.parameters else 0) <= WIDEST:
+            assert details is None, name
+        elif array.size > 8192:
+            assert name in ("ffn.W1", "ffn.W2")
+            assert details is None
+        else:
+            assert details.find("summary").text == f"All {array.size} numbers"
+            cells = cells_of(details.find(".//table"))
+            np.testing.assert_allclose(
+                [[float(text.replace("−", "-").replace("∞", "inf")) for text in row] for row in cells],
+                matrix,
+                atol=6e-5 * max(1.0, np.abs(matrix[np.isfinite(matrix)]).max()),
+                rtol=0,
+            )
+    assert "folded up" in sheet.html()
+    assert "folded up" not in str(sheet)
+    assert "without columns 13 to 197" in str(sheet)
+
+
+@pytest.mark.parametrize("language", ["en", "es"])
+def test_a_page_names_nothing_of_the_python_object(rng, language):
+    sheet = sheet_of(rng, length=20, d_model=48, n_heads=4, language=language)
+    for page in (sheet.html(), str(sheet)):
+        assert not re.search(r"\.(values|parameters)\b", page)
+
+
+@pytest.mark.parametrize("language", ["en", "es"])
+def test_a_block_without_rope_says_where_positions_come_in(rng, language):
+    text = str(worksheet(*hand_example(), language=language))
+    assert {
+        "en": "- Positions: no rotation (RoPE) in this block; position embeddings, where the model has them,",
+        "es": "- Posiciones: en este bloque no hay rotación (RoPE); los vectores de posición, si el modelo",
+    }[language] in text
+
+
 def test_a_matrix_is_cut_both_ways_and_a_vector_is_one_row():
     table = table_of(np.arange(400.0).reshape(20, 20))
     assert [head for head, _ in table.rows] == [*map(str, range(13)), "…", "18", "19"]
@@ -409,6 +504,10 @@ def test_a_long_formula_may_break_before_its_operators():
     pieces = re.findall(r"<math.*?</math>", inline_pieces(r"(1 + 2) / 3 - 4 = \frac{1 + 1}{2} - 4"))
     texts = ["".join(ET.fromstring(piece).itertext()) for piece in pieces]
     assert texts == ["(1", "+2)/3", "−4", "=1+12", "−4"]
+    maximum = inline_pieces(r"\max(1, -2, 3) = 3")
+    pieces = re.findall(r"<math.*?</math>", maximum)
+    assert ["".join(ET.fromstring(piece).itertext()) for piece in pieces] == ["max(1,", "−2,", "3)", "=3"]
+    assert '<mo form="prefix">−</mo><mn>2</mn>' in maximum, "a minus after a comma is a sign"
 
 
 def test_no_command_ends_in_a_sign_that_markdown_would_eat(rng):

@@ -49,7 +49,8 @@ def layer_norm(paper: Paper, name: str, x: Array, eps: float) -> Array:
 
     # The letters of the second LayerNorm carry a prime.
     prime = "'" if name == "ln2" else ""
-    mu, c, s, n, a = rf"\mu{prime}_t", f"c{prime}_{{t,i}}", rf"\hat{{\sigma}}{prime}_t", f"n{prime}_{{t,i}}", f"a{prime}_{{t,i}}"
+    c, n, a = (f"{letter}{prime}_{{t,i}}" for letter in "cna")
+    mu, s = rf"\mu{prime}_t", rf"\hat{{\sigma}}{prime}_t"
     square, c_square = rf"\sigma_t{prime}^2", f"c_{{t,i}}{prime}^2"
     stream = "z_{t,i}" if prime else "x_{t,i}"
     paper.begin(name)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -19,6 +20,9 @@ from .words import Language
 
 # Two digits: so that 24 columns fit. Four where there is room.
 _NARROW, _WIDE, _ROOM = 2, 4, 8
+
+_FOLDED = 8192
+"""Numbers of a cut table that a page holds a second time, all of them: 24 positions of width 256, or 64 by 128."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +52,18 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """An array with its caption."""
+    """An array with its caption.
+
+    `hidden` says which rows or columns the table leaves out, empty if none; `whole` is the table without that cut,
+    where a page holds it.
+    """
 
     symbol: str
     name: str
     shape: str
     table: Table
+    hidden: str
+    whole: Table | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,35 +138,48 @@ def _line(
 ) -> Line:
     rows, columns = step.value.shape
     is_heat = step.kind == "weights"
-    table = table_of(
+    draw = partial(
+        table_of,
         step.value,
         row_labels=setting.labels,
         column_labels=setting.labels if step.axes[1] == "T" else None,
-        whole=is_heat,
         decimals=(_WIDE if rows <= _ROOM else _NARROW) if is_heat else None,
     )
-    given = tuple(
-        Shown(
-            words.PARAMETER_SYMBOLS[name],
-            name,
-            _shape(words.PARAMETER_AXES[name], parameters[name].shape),
-            table_of(parameters[name]),
-        )
-        for name in step.given
-    )
+    result = _shown(step.symbol, step.name, step.axes, step.value, draw, draw(whole=is_heat), language)
+    given = []
+    for name in step.given:
+        array, symbol, axes = parameters[name], words.PARAMETER_SYMBOLS[name], words.PARAMETER_AXES[name]
+        given.append(_shown(symbol, name, axes, array, partial(table_of, array), table_of(array), language))
     row, column = step.entry
     entry = (words.ROW if columns == 1 else words.ROW_AND_COLUMN).of(language).format(row=row, column=column)
     return Line(
         number,
         words.STEPS[step.kind].of(language),
         step.equations,
-        given,
-        Shown(step.symbol, step.name, _shape(step.axes, step.value.shape), table),
+        tuple(given),
+        result,
         np.asarray(step.value) if is_heat else None,
         entry,
         step.worked,
         SOURCES[step.kind],
     )
+
+
+def _shown(
+    symbol: str,
+    name: str,
+    axes: Sequence[str],
+    array: npt.NDArray[Any],
+    draw: Callable[..., Table],
+    table: Table,
+    language: Language,
+) -> Shown:
+    """Return `table` of `array` with what it leaves out, and the whole one, which `draw` makes, if a page holds it."""
+    cuts = ((words.ROWS, table.hidden_rows), (words.COLUMNS, table.hidden_columns))
+    ranges = [text.of(language).format(first=cut[0], last=cut[-1]) for text, cut in cuts if cut]
+    hidden = words.LEFT_OUT.of(language).format(ranges=words.AND.of(language).join(ranges)) if ranges else ""
+    whole = draw(whole=True) if table.cut and array.size <= _FOLDED else None
+    return Shown(symbol, name, _shape(axes, array.shape), table, hidden, whole)
 
 
 def _shape(axes: Sequence[str], shape: Sequence[int]) -> str:

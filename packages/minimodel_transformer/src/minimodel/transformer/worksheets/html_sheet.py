@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 from importlib import resources
+from typing import Any
+
+import numpy.typing as npt
 
 from . import words
 from .colours import css_variables, heat
@@ -57,8 +60,8 @@ def fragment(sections: Sequence[Section], setting: Setting, language: Language) 
         for letter, value, meaning in facts_of(setting, language)
     )
     remarks = "".join(
-        f"<p>{f'<b>{escape(heading)}:</b> {escape(text)}.' if heading else _code(text)}</p>"
-        for heading, text in remarks_of(sections, setting, language)
+        f"<p>{f'<b>{escape(heading)}:</b> {escape(text)}.' if heading else escape(text)}</p>"
+        for heading, text in [*remarks_of(sections, setting, language), *_folded(sections, language)]
     )
     contents = "".join(
         f'<li><a href="#worksheet-{section.key}">{escape(section.title)}</a></li>' for section in sections
@@ -77,10 +80,10 @@ def fragment(sections: Sequence[Section], setting: Setting, language: Language) 
 {body}</div>"""
 
 
-def _code(text: str) -> str:
-    """Return a sentence in which names stand between backquotes."""
-    parts = escape(text).split("`")
-    return "".join(f"<code>{part}</code>" if index % 2 else part for index, part in enumerate(parts))
+def _folded(sections: Sequence[Section], language: Language) -> list[tuple[str, str]]:
+    """Return the remark on tables that are folded up, where there are any."""
+    items = [item for section in sections for line in section.lines for item in (*line.given, line.result)]
+    return [("", words.FOLDED.of(language))] if any(item.whole is not None for item in items) else []
 
 
 def _section(section: Section, language: Language) -> str:
@@ -96,8 +99,8 @@ def _section(section: Section, language: Language) -> str:
 
 def _step(line: Line, language: Language) -> str:
     equations = "".join(f'<div class="equation">{mathml(equation, block=True)}</div>' for equation in line.equations)
-    given = "".join(_figure(item, words.GIVEN.of(language)) for item in line.given)
-    result = _figure(line.result, "", line)
+    given = "".join(_figure(item, language) for item in line.given)
+    result = _figure(line.result, language, line)
     worked = (
         f'<p class="worked"><span>{escape(line.entry)}</span> {inline_pieces(line.worked)}</p>' if line.worked else ""
     )
@@ -121,10 +124,32 @@ def _width(table: Table) -> int:
     return len(table.columns) + max(len(label) for label, _ in table.rows) // _LETTERS
 
 
-def _figure(item: Shown, prefix: str, line: Line | None = None) -> str:
-    """Return a table with its caption; with a `line`, that step's result."""
+def _figure(item: Shown, language: Language, line: Line | None = None) -> str:
+    """Return a table with its caption: with a `line` that step's result, without one a given parameter."""
+    prefix = words.GIVEN.of(language) if line is None else ""
     weights = line.weights if line is not None else None
     table = item.table
+    kind = "given" if line is None else "result" if weights is None else "result heat"
+    kind += " dense" if len(table.columns) > _ROOMY else ""
+    prefixed = f"<span>{escape(prefix)}</span> " if prefix else ""
+    # What scrolls must be reachable without a mouse, and what is reached must have a name (WCAG 2.2, 2.1.1 and 4.1.2).
+    name = f"{line.number} {item.name}" if line is not None else f"{prefix} {item.name}"
+    hidden = f' <span class="hidden">{escape(item.hidden)}</span>' if item.hidden else ""
+    folded = ""
+    if item.whole is not None:
+        count = len(item.whole.rows) * len(item.whole.columns)
+        summary = words.WHOLE.of(language).format(count=count)
+        inside = _scrolled(item.whole, f"{name}: {summary}")
+        folded = f"<details><summary>{escape(summary)}</summary>{inside}</details>"
+    return (
+        f'<figure class="{kind}"><figcaption>{prefixed}{mathml(item.symbol)} <code>{escape(item.name)}</code> '
+        f'<span class="shape">{escape(item.shape)}</span>{hidden}</figcaption>'
+        f"{_scrolled(table, name, weights)}{folded}</figure>"
+    )
+
+
+def _scrolled(table: Table, name: str, weights: npt.NDArray[Any] | None = None) -> str:
+    """Return a table in a box that scrolls; its cells are coloured by `weights`, of the same rows and columns."""
     head = "".join(f'<th scope="col">{escape(column)}</th>' for column in table.columns)
     rows = []
     for index, (label, cells) in zip(table.indices, table.rows, strict=True):
@@ -135,16 +160,10 @@ def _figure(item: Shown, prefix: str, line: Line | None = None) -> str:
                 heated = f' style="--weight: {heat(float(weights[index, column]))}"'
             shown.append(f"<td{heated}>{_signed(text)}</td>")
         rows.append(f'<tr><th scope="row">{escape(label)}</th>{"".join(shown)}</tr>')
-    kind = "given" if line is None else "result" if weights is None else "result heat"
-    kind += " dense" if len(table.columns) > _ROOMY else ""
-    prefixed = f"<span>{escape(prefix)}</span> " if prefix else ""
-    # What scrolls must be reachable without a mouse, and what is reached must have a name (WCAG 2.2, 2.1.1 and 4.1.2).
-    name = f"{line.number} {item.name}" if line is not None else f"{prefix} {item.name}"
     reachable = f' tabindex="0" role="region" aria-label="{escape(name)}"' if len(table.columns) > _ALWAYS_WHOLE else ""
     return (
-        f'<figure class="{kind}"><figcaption>{prefixed}{mathml(item.symbol)} <code>{escape(item.name)}</code> '
-        f'<span class="shape">{escape(item.shape)}</span></figcaption><div class="scroll"{reachable}><table>'
-        f"<thead><tr><td></td>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div></figure>"
+        f'<div class="scroll"{reachable}><table><thead><tr><td></td>{head}</tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table></div>"
     )
 
 

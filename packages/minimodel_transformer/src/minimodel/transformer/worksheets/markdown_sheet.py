@@ -52,7 +52,8 @@ def _step(line: Line, language: Language) -> Iterator[str]:
 
 
 def _caption(item: Shown) -> str:
-    return f"${item.symbol}$ · `{item.name}` · {item.shape}"
+    hidden = f", {item.hidden}" if item.hidden else ""
+    return f"${item.symbol}$ · `{item.name}` · {item.shape}{hidden}"
 
 
 def _table(item: Shown) -> Iterator[str]:

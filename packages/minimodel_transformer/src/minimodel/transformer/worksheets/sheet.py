@@ -102,7 +102,8 @@ def worksheet(
     ----------
     block : TransformerBlock
         At most 16 heads. Its width is not limited: on the page tables of more than 16 columns, and matrices of more
-        than 16 rows, are cut in the middle; `.values` and `.parameters` have all.
+        than 16 rows, are cut in the middle, and the HTML page has those of up to 8192 numbers folded up whole;
+        `.values` and `.parameters` have all.
     x : Tensor, array or nested list, shape (T, D)
         The stream that enters the block, finite; T is at most 24. For a block inside a model, a forward hook on the
         block sees it in `args[0]`.

@@ -30,14 +30,20 @@ class Table:
         Head and cells of each row.
     indices : tuple of (int or None)
         Which row of the array each one is; None for the ellipsis.
-    cut : bool
-        Whether the array has rows or columns that are not shown.
+    hidden_rows, hidden_columns : range
+        Of the array, that are not shown; empty where all are.
     """
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, tuple[str, ...]], ...]
     indices: tuple[int | None, ...]
-    cut: bool
+    hidden_rows: range
+    hidden_columns: range
+
+    @property
+    def cut(self) -> bool:
+        """Whether the array has rows or columns that are not shown."""
+        return bool(self.hidden_rows or self.hidden_columns)
 
 
 def table_of(
@@ -56,13 +62,15 @@ def table_of(
     row_labels, column_labels : sequence of str, optional
         Indices from 0 by default. Rows with labels of their own are positions, and positions are never cut.
     whole : bool
-        Cut no column either.
+        Cut nothing.
     decimals : int, optional
         Found from the numbers by default.
     """
     matrix = array if array.ndim == 2 else array[None, :]
-    rows = list(range(len(matrix))) if row_labels is not None else _shown(len(matrix))
-    columns = list(range(matrix.shape[1])) if whole else _shown(matrix.shape[1])
+    height, width = matrix.shape
+    hidden_rows = range(0) if whole or row_labels is not None else _hidden(height)
+    hidden_columns = range(0) if whole else _hidden(width)
+    rows, columns = _shown(height, hidden_rows), _shown(width, hidden_columns)
     places = decimals_of(array) if decimals is None else decimals
 
     def row(index: int | None) -> tuple[str, ...]:
@@ -78,15 +86,19 @@ def table_of(
         tuple(head(j, column_labels) for j in columns),
         tuple(("" if vector else head(i, row_labels), row(i)) for i in rows),
         tuple(rows),
-        None in rows or None in columns,
+        hidden_rows,
+        hidden_columns,
     )
 
 
-def _shown(count: int) -> list[int | None]:
-    """Return the indices that are shown, with None where some are left out."""
-    if count <= WIDEST:
-        return list(range(count))
-    return [*range(_FIRST), None, *range(count - _LAST, count)]
+def _hidden(count: int) -> range:
+    """Return which of so many rows or columns are not shown."""
+    return range(_FIRST, count - _LAST) if count > WIDEST else range(0)
+
+
+def _shown(count: int, hidden: range) -> list[int | None]:
+    """Return the indices that are shown, with None where some are hidden."""
+    return [*range(hidden.start), None, *range(hidden.stop, count)] if hidden else list(range(count))
 
 
 def position_labels(length: int, tokens: Sequence[str] | None) -> list[str]:

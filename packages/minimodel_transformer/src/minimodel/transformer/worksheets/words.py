@@ -39,9 +39,18 @@ HOW_TO_READ = Words(
 )
 CONTENTS = Words("Contents", "Contenido")
 CUT = Words(
-    "Tables of more than 16 rows or columns show the first 13 and the last 2; “…” stands for those between.",
-    "Las tablas de más de 16 filas o columnas muestran las 13 primeras y las 2 últimas; «…» representa las demás.",
+    "Tables of more than 16 rows or columns show the first 13 and the last 2; each says which it leaves out.",
+    "Las tablas de más de 16 filas o columnas muestran las 13 primeras y las 2 últimas; cada una dice cuáles omite.",
 )
+FOLDED = Words(
+    "Under such a table all of its numbers are folded up, unless there are more than 8192.",
+    "Debajo de cada una de esas tablas están plegados todos sus números, salvo si son más de 8192.",
+)
+ROWS = Words("rows {first} to {last}", "las filas {first} a {last}")
+COLUMNS = Words("columns {first} to {last}", "las columnas {first} a {last}")
+AND = Words(" and ", " y ")
+LEFT_OUT = Words("without {ranges}", "sin {ranges}")
+WHOLE = Words("All {count} numbers", "Los {count} números")
 DROPOUT = Words("Dropout is left out, as in evaluation.", "Se prescinde del dropout, como en la evaluación.")
 GIVEN = Words("Given", "Dato")
 SHAPE = Words("shape", "forma")
