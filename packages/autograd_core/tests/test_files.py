@@ -5,7 +5,7 @@ import stat
 import sys
 
 import pytest
-from autograd_core.files import write_atomic
+from autograd_core.files import require_replaceable, write_atomic
 
 
 def test_text_is_written_as_utf_8_with_its_line_ends(tmp_path):
@@ -77,3 +77,28 @@ def test_the_file_gets_the_permissions_of_an_ordinary_new_file(tmp_path):
     write_atomic(tmp_path / "atomic", b"")
     modes = {stat.S_IMODE(os.stat(tmp_path / name).st_mode) for name in ("ordinary", "atomic")}
     assert len(modes) == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no named pipes")
+@pytest.mark.parametrize("linked", [False, True])
+def test_a_pipe_is_not_turned_into_a_file(tmp_path, linked):
+    pipe, link = tmp_path / "pipe", tmp_path / "link"
+    os.mkfifo(pipe)
+    link.symlink_to(pipe)
+    target = link if linked else pipe
+    for write in (lambda: write_atomic(target, "text"), lambda: require_replaceable(target)):
+        with pytest.raises(OSError, match="not a regular file") as error:
+            write()
+        assert error.value.filename == str(target)
+    assert stat.S_ISFIFO(os.stat(pipe).st_mode)
+    assert sorted(os.listdir(tmp_path)) == ["link", "pipe"]
+
+
+def test_what_is_not_there_or_a_file_may_be_replaced(tmp_path):
+    require_replaceable(tmp_path / "new")
+    require_replaceable(tmp_path / "no folder" / "new")
+    (tmp_path / "file").write_text("old")
+    require_replaceable(tmp_path / "file")
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
+    write_atomic(tmp_path / "dangling", "new")
+    assert (tmp_path / "dangling").read_text() == "new"

@@ -357,10 +357,37 @@ def test_a_run_of_another_configuration_is_not_continued(tmp_path: Path, finishe
     out = tmp_path / "run"
     shutil.copytree(finished, out)
     before = tree(out)
-    for settings, named in (("train.seed=5", "seed 0 where this iterator has 5"), ("model.d_ff=13", "blocks.0.ffn.W1")):
+    for settings, named in (
+        ("train.seed=5", r"train\.seed was 0 when it was written and is 5 in config\.toml\. Put it back"),
+        ("train.weight_decay=0.0", r"train\.weight_decay was .* is 0\.0"),
+        ("train.lr_max=0.03", r"train\.lr_max was .* is 0\.03"),
+        ("model.d_ff=13", r"blocks\.0\.ffn\.W1"),
+    ):
         with pytest.raises(ValueError, match=named):
             run(out, settings, resume=True)
         assert tree(out) == before
+
+
+@pytest.mark.parametrize("fate", ["removed", "moved", "replaced"])
+def test_a_run_whose_folder_went_away_writes_into_no_other(tmp_path: Path, fate: str) -> None:
+    out, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
+
+    def meddle(step: int, _loss: float) -> None:
+        if step == 2:
+            if fate == "moved":
+                out.rename(elsewhere)
+            else:
+                shutil.rmtree(out)
+            if fate == "replaced":
+                out.mkdir()
+                (out / "config.toml").write_text("another run's", "utf-8")
+
+    with pytest.raises(OSError, match="the folder of the run was moved or removed while it trained"):
+        run(out, on_step=meddle)
+    assert out.exists() == (fate == "replaced")
+    if fate == "replaced":
+        assert list(tree(out)) == ["config.toml"]
+        assert (out / "config.toml").read_text("utf-8") == "another run's"
 
 
 @pytest.mark.parametrize("place", [30, 390], ids=["training", "validation"])

@@ -219,3 +219,11 @@ def test_only_what_our_own_writer_left_counts_as_nothing(here: Path) -> None:
     (here / "run" / ".notes.tmp").touch()
     with pytest.raises(ValueError, match="must be new or empty"):
         check_out(here / "run")
+
+
+@posix
+def test_a_link_to_nowhere_is_no_folder_in_use(tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "nowhere")
+    with pytest.raises(ValueError, match="is a link to what is not there"), claimed(link):
+        raise AssertionError

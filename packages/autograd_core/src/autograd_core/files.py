@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
+import stat
 from pathlib import Path
 
-__all__ = ["write_atomic"]
+__all__ = ["require_replaceable", "write_atomic"]
+
+
+def require_replaceable(target: str | os.PathLike[str]) -> None:
+    """Raise OSError, naming it, if `target` is a device, a pipe or a socket: replacing would turn it into a file."""
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        kind = stat.S_IFMT(os.stat(target).st_mode)
+        if kind not in (stat.S_IFREG, stat.S_IFDIR):
+            raise OSError(errno.EINVAL, "not a regular file, which alone can be replaced", os.fspath(target))
 
 
 def write_atomic(path: str | os.PathLike[str], data: bytes | str) -> None:
@@ -26,7 +36,8 @@ def write_atomic(path: str | os.PathLike[str], data: bytes | str) -> None:
     Raises
     ------
     OSError
-        If the folder is missing, not writable or full; its `filename` is the target.
+        If the folder is missing, not writable or full, or the target is a device or a pipe; its `filename` is the
+        target.
     UnicodeEncodeError
         If text holds a lone surrogate; nothing has been touched then.
 
@@ -36,6 +47,7 @@ def write_atomic(path: str | os.PathLike[str], data: bytes | str) -> None:
     """
     target = Path(path)
     payload = data.encode("utf-8") if isinstance(data, str) else data
+    require_replaceable(target)
     temporary = target.parent / f".{secrets.token_hex(8)}.tmp"
     try:
         # "x" never opens somebody else's file, and the mode is the umask's, where tempfile would leave 0600.

@@ -16,6 +16,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from autograd_core.files import require_replaceable
+
 from .log import read_log
 
 LOG_NAME = "inspector.log.jsonl"
@@ -54,9 +56,10 @@ def write_csv(run: str | os.PathLike[str], target: str | os.PathLike[str]) -> Pa
     ValueError
         If the folder has no log or a damaged one.
     OSError
-        If the file cannot be written.
+        If the file cannot be written, or what is there is no file that can be replaced, as a pipe.
     """
     log, path = _log_of(run), Path(target)
+    require_replaceable(path)
     columns = list(dict.fromkeys(key for row in read_log(log) for key, _ in _cells(row)))
     temporary = path.parent / f".{secrets.token_hex(8)}.tmp"
     try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -182,7 +182,11 @@ def execute(
     config, data, model = prepared.config, prepared.data, prepared.model
     settings = config.train
     optimizer = AdamW(decay_groups(model, settings.weight_decay), lr=settings.lr_max)
-    parts: dict[str, Resumable] = {"data": data.train, "validation": SameBatches(data.validation)}
+    parts: dict[str, Resumable] = {
+        "configuration": _SameConfiguration(config),
+        "data": data.train,
+        "validation": SameBatches(data.validation),
+    }
     inspector = None
     if config.inspect.enabled:
         inspector = Inspector(
@@ -197,6 +201,7 @@ def execute(
     stops: list[str] = []
 
     def checkpoint(at: Progress) -> None:
+        require_here()
         # Its rows first: a state whose log ends before it could not be resumed.
         writer.sync()
         save_checkpoint(state, model, optimizer, at, parts)
@@ -213,7 +218,7 @@ def execute(
             if finding.code in stop_on:
                 stops.append(f"step {row['step']}: the diagnosis found {finding.code}")
 
-    with claimed(out, resume=resume), np.errstate(all="ignore"):
+    with claimed(out, resume=resume) as require_here, np.errstate(all="ignore"):
         with nullcontext() if inspector is None else inspector:
             if inspector is not None:
                 inspector.watch()
@@ -254,9 +259,32 @@ def execute(
                     on_step=on_step,
                     progress=progress,
                 )
+        require_here()
         _leave_readable(prepared, out, result.progress, finished=result.outcome == "finished", reason=result.reason)
         page.write()
         return result
+
+
+class _SameConfiguration:
+    """What a resumed run must find unchanged: every setting, or config.toml and manifest.json would disagree."""
+
+    def __init__(self, config: RunConfig) -> None:
+        sections = config.to_dict()
+        self._settings = {f"{name}.{key}": value for name, keys in sections.items() for key, value in keys.items()}
+
+    def state_dict(self) -> dict[str, Any]:
+        """JSON: each setting by its dotted name."""
+        return self._settings
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Raise ValueError, naming the first setting that differs, unless `state` came from an equal configuration."""
+        for key in sorted(state.keys() | self._settings.keys()):
+            before, now = state.get(key), self._settings.get(key)
+            if before != now:
+                raise ValueError(
+                    f"{key} was {before!r} when it was written and is {now!r} in config.toml. Put it back, or begin a "
+                    "new run with it."
+                )
 
 
 def _require_same_tokenizer(prepared: Prepared, out: Path) -> None:

@@ -12,7 +12,7 @@ import itertools
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -115,8 +115,11 @@ def dated_folder(parent: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def claimed(out: Path, *, resume: bool = False) -> Iterator[None]:
+def claimed(out: Path, *, resume: bool = False) -> Iterator[Callable[[], None]]:
     """Hold the folder of a run while the context lasts: no other run writes into it.
+
+    Yields a function to call before writing: FileNotFoundError if the folder was moved or removed meanwhile, also if
+    another stands in its place, into which the run must not write.
 
     The lock is the kernel's, on the folder itself: it leaves no file behind, ends with the process however that ends,
     and readers do not ask for it. A new folder is made; if nothing is in it at the end, it is removed again.
@@ -145,12 +148,17 @@ def claimed(out: Path, *, resume: bool = False) -> Iterator[None]:
             try:
                 made = [] if out.exists() else _make(out)
             except FileExistsError:  # it was not there a moment ago
+                if out.is_symlink():
+                    raise ValueError(
+                        f"the output must be a folder; {str(out)!r} is a link to what is not there. "
+                        "Name another with --out."
+                    ) from None
                 raise _in_use(out) from None
-    with _locked(out):
+    with _locked(out) as require_here:
         try:
             if not resume:
                 _require_empty(out)  # once more: now nobody else can fill it
-            yield
+            yield require_here
         finally:
             _remove_empty(made)
 
@@ -187,9 +195,19 @@ def _remove_empty(folders: Iterable[Path]) -> None:
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
+def _locked(folder: Path) -> Iterator[Callable[[], None]]:
+    own = os.stat(folder)
+
+    def require_here() -> None:
+        with contextlib.suppress(OSError):
+            if os.path.samestat(own, os.stat(folder)):
+                return
+        raise FileNotFoundError(
+            errno.ENOENT, "the folder of the run was moved or removed while it trained; the run ends here", str(folder)
+        )
+
     if sys.platform == "win32":
-        yield
+        yield require_here
         return
     import fcntl  # POSIX alone has it
 
@@ -201,7 +219,7 @@ def _locked(folder: Path) -> Iterator[None]:
             raise _in_use(folder) from None
         except OSError:
             pass  # a file system that cannot
-        yield
+        yield require_here
     finally:
         os.close(descriptor)
 
