@@ -4,8 +4,10 @@ import math
 from typing import Any
 
 import pytest
+from minitrain.dashboard.chart import Beside
 from minitrain.dashboard.charts import ALL_DRAWN, PICKED, Chart, Named, Table, farthest, layer_chart, line_chart
 from minitrain.dashboard.decimate import Line, Point
+from minitrain.dashboard.healthy import Band
 from minitrain.dashboard.series import BAND, LayerSeries
 from minitrain.dashboard.text import Text, plain
 from minitrain.dashboard.traces import inert, log_floor
@@ -228,8 +230,18 @@ def test_ticks_of_a_log_axis_are_asked_for_sparingly() -> None:
 
     assert ticks(1.0, 11.0) == 3
     assert ticks(1e-2, 1.0) == 4
-    assert ticks(1e-4, 1.0) == 5, "else every second decade"
+    # A label for each decade, until there is no room for them.
+    assert ticks(1e-4, 1.0) == 5
+    assert ticks(1e-3, 400.0) == 7
+    assert ticks(1e-13, 400.0) == 8
     assert math.log10(11.0) < 1.5
+
+
+def test_a_healthy_band_that_makes_the_axis_longer_counts_for_its_ticks() -> None:
+    beside = Beside(Band(0.01, 10.0, UNIT))
+    series = [Named(plain("a"), line([1.0, 3.0]))]
+    chart = line_chart("key", UNIT, series, UNIT, NO_TABLE, until=70, log=True, beside=beside)
+    assert chart.figure.layout.yaxis.nticks == 4
 
 
 def test_less_than_a_decade_is_labelled_below_1_as_well() -> None:

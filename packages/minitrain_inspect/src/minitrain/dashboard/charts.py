@@ -223,16 +223,18 @@ def figure_of(
     layout["xaxis"]["range"] = [0, until * _ROOM]
     layout["xaxis"]["title"]["text"] = STEPS_AXIS.en
     layout["yaxis"]["title"]["text"] = y_title.en
+    shapes: list[dict[str, Any]] = []
+    labels: list[dict[str, Any]] = []
+    values = _positive(traces)
+    if beside.band is not None:
+        shapes.append(band_mark(beside.band, values))
+        values += (edge for edge in (shapes[0]["y0"], shapes[0]["y1"]) if edge > 0)
     if log:
         # Without a format of its own a log axis labels 0.002 as a bare "2".
-        layout["yaxis"] |= {"type": "log", "tickformat": "~g", **_log_ticks(traces)}
+        layout["yaxis"] |= {"type": "log", "tickformat": "~g", **_log_ticks(values)}
         layout["yaxis"]["minor"] = {"ticks": "outside", "ticklen": 2}
     else:
         layout["yaxis"] |= {"exponentformat": "power"}
-    shapes: list[dict[str, Any]] = []
-    labels: list[dict[str, Any]] = []
-    if beside.band is not None:
-        shapes.append(band_mark(beside.band, _positive(traces)))
     if floor is not None:
         shape, label = floor_marks(floor)
         shapes.append(shape)
@@ -247,16 +249,20 @@ def figure_of(
     return go.Figure({"data": traces, "layout": layout})
 
 
-def _log_ticks(traces: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _log_ticks(values: Sequence[float]) -> dict[str, Any]:
     """What to ask Plotly for, so that it labels 1-2-5 or whole decades: never every digit, which overlap.
 
-    On less than a decade it would label whole numbers, of which there may be none in the lower half.
+    `values` is all that the axis must reach. Plotly labels every n-th decade where a label is to stand for n decades
+    or a little less, and 1-2-5 where for 0.3 to 0.7. On less than a decade it would label whole numbers, of which
+    there may be none in the lower half.
     """
-    values = _positive(traces)
     decades = math.log10(max(values) / min(values)) if values else 0.0
     if 0.7 <= decades < 1.0:  # two of 1, 2 and 5 at least
         return {"dtick": "D2"}
-    return {"nticks": 3 if decades < 1.5 else 4 if decades < 2.5 else 5}
+    if decades < 2.5:
+        return {"nticks": 3 if decades < 1.5 else 4}
+    # The axis is longer than its values by a few percent; eight labels have room.
+    return {"nticks": min(8, math.ceil(1.15 * decades))}
 
 
 def _positive(traces: Sequence[Mapping[str, Any]]) -> list[float]:
