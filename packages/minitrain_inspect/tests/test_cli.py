@@ -649,7 +649,7 @@ COMMANDS = {
     "sample": ("load_run", "sample", "run", "--prompt", "es:"),
     "worksheet": ("load_run", "worksheet", "run", "--prompt", "es:"),
     "dashboard": ("write_dashboard", "dashboard", "run"),
-    "diagnose": ("findings", "diagnose", "run"),
+    "diagnose": ("diagnose", "diagnose", "run"),
     "compare": ("write_comparison", "compare", "run", "run"),
     "export": ("write_csv", "export", "run", "--csv", "log.csv"),
 }
