@@ -11,7 +11,7 @@ from autograd_core import GELU, Dropout, Linear, Module, Parameter, Tensor
 from autograd_core import functional as F
 from autograd_core.optim import SGD, AdamW, Optimizer, WarmupCosine, decay_groups
 from minitrain.batches import Batch, PaddedBatches, TokenSequence
-from minitrain.checkpoint import load_checkpoint, save_checkpoint
+from minitrain.checkpoint import load_checkpoint, save_checkpoint, step_of
 from minitrain.inspect import Inspector
 from minitrain.loop import Progress, Row, train
 from safetensors import safe_open
@@ -291,3 +291,13 @@ def test_the_file_must_be_there_and_the_folder_too(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         Run().save(tmp_path / "missing" / "state")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_step_of_a_checkpoint_is_read_without_a_model(tmp_path: Path) -> None:
+    model = Network(seed=1)
+    path = tmp_path / "state.safetensors"
+    assert step_of(path) is None
+    save_checkpoint(path, model, adamw(model), Progress(step=23), {})
+    assert step_of(path) == 23
+    path.write_bytes(path.read_bytes()[:50])
+    assert step_of(path) is None
