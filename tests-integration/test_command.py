@@ -132,8 +132,14 @@ def test_a_run_that_diverges_is_status_3(place: Path) -> None:
     assert done.returncode == 3
     *findings, reason = done.stderr.splitlines()
     assert reason.startswith("minitrain: step ")
-    assert any(line.startswith("error: learning-rate-too-high at step 1, ") for line in findings)
-    assert any(line.startswith("error: non-finite at step 2, ") for line in findings)
+    # Its symptoms are left to `diagnose`; the reason has the last of them.
+    assert [line.split(",")[0] for line in findings if line.startswith(("error", "warning"))] == [
+        "error: no-warmup at step 1"
+    ]
+    assert "the first NaN or infinity was seen in" in reason
+    diagnosed = minitrain("diagnose", "diverged", cwd=place).stdout
+    assert diagnosed.startswith("error: no-warmup at step 1, ")
+    assert "error: non-finite at step 2, " in diagnosed
     assert done.stdout.startswith("dashboard: file://")
 
 
