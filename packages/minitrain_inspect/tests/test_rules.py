@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 
 import pytest
-from diagnosed_rows import MATRICES, UNIFORM, Row, course
+from diagnosed_rows import MATRICES, UNIFORM, Row, bigram_rows, course
 from minitrain.diagnosis import RULES, Record, Sighting, Watch, diagnose, rules
 
 Change = Callable[[Row], None]
@@ -169,8 +169,17 @@ def test_a_loss_far_below_the_baseline_is_no_broken_mask() -> None:
 # --------------------------------------------------------------------------- the rate
 
 
-def typical_update(factor: float) -> Change:
+def harmed(row: Row, *, jump: float = 2.0, rise: float = 2.0) -> None:
+    """At step 50 a gradient jumps and at 80 the loss stands above its lowest: `jump`, `rise` times the limit."""
+    if row["step"] == 50:
+        row["grad_norm_max"] = jump * rules.GRADIENT_JUMP * row["grad_norm"]
+    if row["step"] == 80:
+        row["train_loss"] = course(steps=70)[-1]["train_loss"] + rise * rules.UNSTEADY * FIRST
+
+
+def typical_update(factor: float, *, jump: float = 2.0, rise: float = 2.0) -> Change:
     def change(row: Row) -> None:
+        harmed(row, jump=jump, rise=rise)
         if 60 <= row["step"] <= 100:
             row["inspect"]["update_ratio"] = dict.fromkeys(MATRICES, factor * rules.TYPICAL_UPDATE_HIGH)
 
@@ -185,8 +194,46 @@ def test_a_rate_is_too_high_where_updates_stay_large() -> None:
     assert found.evidence["learning_rate"] == pytest.approx(2.81e-3, rel=1e-2)
 
 
+def test_large_updates_are_too_large_where_a_gradient_jumps_and_the_loss_rises() -> None:
+    found = seen(rules.learning_rate_too_high, course(typical_update(2.0)))
+    assert found.evidence["largest_gradient_jump"] == pytest.approx(2.0 * rules.GRADIENT_JUMP)
+    assert found.evidence["largest_gradient_jump_step"] == 50
+    assert found.evidence["largest_loss_rise"] == pytest.approx(2.0 * rules.UNSTEADY * FIRST)
+    assert found.evidence["largest_loss_rise_step"] == 80
+    assert found.healthy_range["largest_gradient_jump"] == (None, rules.GRADIENT_JUMP)
+    assert found.healthy_range["largest_loss_rise"] == (None, rules.UNSTEADY * FIRST)
+    assert_beside_the_threshold(rules.learning_rate_too_high, lambda factor: typical_update(2.0, jump=factor))
+    assert_beside_the_threshold(rules.learning_rate_too_high, lambda factor: typical_update(2.0, rise=factor))
+
+
+def test_large_updates_are_too_large_where_the_loss_is_far_above_its_first() -> None:
+    def blown_up(factor: float) -> Change:
+        def change(row: Row) -> None:
+            typical_update(2.0, jump=0.5)(row)
+            if row["step"] == 80:
+                row["train_loss"] = factor * rules.FIRST_LOSS * FIRST
+
+        return change
+
+    assert_beside_the_threshold(rules.learning_rate_too_high, blown_up)
+    found = seen(rules.learning_rate_too_high, course(blown_up(2.0)))
+    assert (found.where, found.step) == ("update_ratio", 70)
+    assert found.evidence["highest_train_loss_step"] == 80
+
+
+@pytest.mark.parametrize("log_every", [1, 2, 5, 10, 30])
+@pytest.mark.parametrize("rate", [0.01, 0.03])
+def test_updates_that_only_help_are_not_too_large_at_any_logging_cadence(rate: float, log_every: int) -> None:
+    assert [finding.code for finding in diagnose(Record(bigram_rows(rate, log_every)), RULES)] == []
+
+
+def test_batches_that_are_noisy_are_no_rate_too_high() -> None:
+    assert [finding.code for finding in diagnose(Record(bigram_rows(0.01, 1, noise=0.3)), RULES)] == []
+
+
 def test_a_row_of_large_updates_is_an_accident() -> None:
     def change(row: Row) -> None:
+        harmed(row)
         if row["step"] == 70:
             typical_update(3.0)(row)
 
@@ -195,6 +242,7 @@ def test_a_row_of_large_updates_is_an_accident() -> None:
 
 def one_update(factor: float) -> Change:
     def change(row: Row) -> None:
+        harmed(row)
         if row["step"] == 70:
             row["inspect"]["update_ratio"] = dict.fromkeys(MATRICES, factor * rules.ONE_UPDATE_HIGH)
 
@@ -212,6 +260,8 @@ def risen(factor: float, update: float = rules.MOVING_UPDATE) -> Change:
             lowest = course(steps=170)[-1]["train_loss"]  # the median of the rows 150 to 190
             row["train_loss"] = lowest + factor * rules.LOSS_RISE * FIRST
             row["inspect"]["update_ratio"] = dict.fromkeys(MATRICES, update)
+        if row["step"] == 200:
+            row["grad_norm_max"] = 2.0 * rules.GRADIENT_JUMP * row["grad_norm"]
 
     return change
 
@@ -243,16 +293,18 @@ def test_without_inspection_a_rise_alone_counts() -> None:
 def test_the_evidence_of_a_rate_too_high_is_of_the_step_that_is_named() -> None:
     def change(row: Row) -> None:
         typical_update(1.01 + row["step"] / 100)(row)
-        row["grad_norm_max"] = 1.0 + row["step"]
+        row["grad_norm_max"] += row["step"]
 
     found = seen(rules.learning_rate_too_high, course(change))
     # Of the rows 50, 60 and 70 the middle one.
     assert found.evidence["update_ratio_of_3_rows"] == pytest.approx(1.61 * rules.TYPICAL_UPDATE_HIGH)
-    assert (found.step, found.evidence["grad_norm_max"]) == (70, 71.0)
+    assert (found.step, found.evidence["grad_norm_max"]) == (70, 71.9)
     assert found.evidence["highest"] == pytest.approx(1.91 * rules.TYPICAL_UPDATE_HIGH)
     assert found.evidence["highest_step"] == 100
-    first = seen(rules.learning_rate_too_high, course(change, steps=70))
-    assert first.evidence == {key: found.evidence[key] for key in first.evidence}
+    first = seen(rules.learning_rate_too_high, course(change, steps=80))
+    assert first.evidence.keys() <= found.evidence.keys()
+    same = ("update_ratio_of_3_rows", "learning_rate", "grad_norm_max")
+    assert [first.evidence[key] for key in same] == [found.evidence[key] for key in same]
 
 
 def test_the_evidence_of_no_warmup_is_of_the_first_step() -> None:
@@ -268,6 +320,8 @@ def test_one_row_does_not_tell_a_rate_too_high_from_a_missing_warmup() -> None:
         if row["step"] == 1:
             row["learning_rate"] = 0.3
             row["inspect"]["update_ratio"] = dict.fromkeys(MATRICES, 2.0)
+        else:
+            row["train_loss"] = 2.0 * FIRST
 
     watch = Watch(RULES)
     assert [[found.code for found in watch.add(row)] for row in course(change, steps=10)] == [

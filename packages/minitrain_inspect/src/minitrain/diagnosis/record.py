@@ -56,6 +56,11 @@ class Record:
         Median of the last five `train_loss` and `typical_update`, from the fifth on.
     sustained_update : Series
         Median of the last three `typical_update`, from the third on: a peak that lasts, which five would wash out.
+    gradient_jump : Series
+        `grad_norm_max` of a row over the median `grad_norm` of the five rows around it: of a gradient that grows or
+        shrinks with the loss it is near 1, of one that jumps and comes back it is not.
+    loss_rise : Series
+        `train_loss` above its lowest before, 0 where it is a new lowest.
     non_finite : NonFinite or None
     """
 
@@ -72,6 +77,9 @@ class Record:
         self.smooth_loss = Series()
         self.smooth_update = Series()
         self.sustained_update = Series()
+        self.gradient_jump = Series()
+        self.loss_rise = Series()
+        self._gradients: deque[tuple[int, float, float]] = deque(maxlen=_WINDOW)
         self._losses: deque[float] = deque(maxlen=_WINDOW)
         self._updates: deque[float] = deque(maxlen=_WINDOW)
         self._last_updates: deque[float] = deque(maxlen=_SHORT_WINDOW)
@@ -88,8 +96,12 @@ class Record:
             self.non_finite = _non_finite(row)
         for key, series in self.scalars.items():
             _put(series, step, row.get(key))
+        self._add_jump(step, row.get("grad_norm"), row.get("grad_norm_max"))
         if _finite(row.get("train_loss")):
             _smooth(self.smooth_loss, self._losses, step, float(row["train_loss"]))
+            lowest = self.scalars["train_loss"].lowest
+            if lowest is not None:
+                _put(self.loss_rise, step, row["train_loss"] - lowest.value)
         inspect: Mapping[str, Any] = row.get("inspect") or {}
         ratios, norms = (_finite_values(inspect.get(key) or {}) for key in ("update_ratio", "spectral_norm"))
         if norms:
@@ -103,6 +115,16 @@ class Record:
         self.dead_fraction.add(step, inspect.get("dead_fraction") or {})
         gradients: Mapping[str, Mapping[str, Any]] = inspect.get("gradients") or {}
         self.gradient.add(step, {name: statistics.get("l2") for name, statistics in gradients.items()})
+
+    def _add_jump(self, step: int, norm: float | None, largest: float | None) -> None:
+        """Take in a row's gradient norms; the row that is judged is the middle one of five."""
+        if norm is None or largest is None or not (math.isfinite(norm) and math.isfinite(largest)):
+            return
+        self._gradients.append((step, float(norm), float(largest)))
+        usual = median(norm for _, norm, _ in self._gradients)
+        if len(self._gradients) == _WINDOW and usual > 0.0:
+            middle, _, greatest = self._gradients[_WINDOW // 2]
+            _put(self.gradient_jump, middle, greatest / usual)
 
     def first(self, key: str) -> float | None:
         """First value of a scalar series; None if it has none."""
