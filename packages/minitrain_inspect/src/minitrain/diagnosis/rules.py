@@ -205,7 +205,7 @@ class _Harm(NamedTuple):
 
 
 def _overshoots(record: Record) -> _Harm | None:
-    """The largest jump of the gradient and rise of the loss, where both are there or the loss is far above its first.
+    """The largest jump of the gradient and rise of the loss, where both are there; a loss far above its first; NaN.
 
     A rise alone is that of noisy batches, the more so the fewer steps a row has.
     """
@@ -220,7 +220,8 @@ def _overshoots(record: Record) -> _Harm | None:
         )
     limit = UNSTEADY * first.value
     if jump is None or jump.value <= GRADIENT_JUMP or rise.value <= limit:
-        return None
+        seen = record.non_finite
+        return None if seen is None else _Harm({"non_finite_step": seen.step}, {})
     return _Harm(
         {
             "largest_gradient_jump": jump.value,
