@@ -91,7 +91,7 @@ def trained_rows(
         train(
             model,
             optim.AdamW(model.parameters(), lr=rate),
-            optim.WarmupCosine(rate, rate / 10, warmup_steps=10, total_steps=steps),
+            optim.WarmupCosine(rate, rate / 10, warmup_steps=min(10, steps), total_steps=steps),
             batches,
             steps=steps,
             objective=lambda model, batch: F.cross_entropy(model(batch.inputs), batch.targets, reduction="none"),
@@ -107,3 +107,12 @@ def bigram_rows(rate: float, log_every: int, *, noise: float = 0.0) -> list[Row]
     """Rows of the README's model: 26 letters, a width of 16, 120 steps."""
     rng = np.random.default_rng(0)
     return trained_rows(Bigram(26, 16, rng), _counting(26, noise, rng), vocab_size=26, rate=rate, log_every=log_every)
+
+
+def uniform_rows(seed: int, std: float, *, zero_head: bool = False) -> list[Row]:
+    """The first row of embedding and head of a normal start, 65 tokens, width 64, on uniform random tokens."""
+    rng = np.random.default_rng(seed)
+    model = Bigram(65, 64, rng, std)
+    if zero_head:
+        model.head.weight.value = np.zeros_like(model.head.weight.value)
+    return trained_rows(model, _counting(65, 1.0, rng), vocab_size=65, rate=1e-3, steps=1)

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 
 import pytest
-from diagnosed_rows import MATRICES, UNIFORM, Row, bigram_rows, course
+from diagnosed_rows import MATRICES, UNIFORM, Row, bigram_rows, course, uniform_rows
 from minitrain.diagnosis import RULES, Record, Sighting, Watch, diagnose, rules
 
 Change = Callable[[Row], None]
@@ -92,9 +92,31 @@ def test_a_few_matrices_that_start_at_zero_are_no_bad_init() -> None:
     # Projections back into the residual stream are often begun at zero.
     def change(row: Row) -> None:
         if row["step"] == 1:
-            row["inspect"]["spectral_norm"]["blocks.0.ffn.W2"] = 0.0
+            zeros = dict.fromkeys(("blocks.0.attn.W_o", "blocks.0.ffn.W2"), 0.0)
+            others = ("blocks.0.ffn.W1", "blocks.1.ffn.W1", "head.weight")
+            row["inspect"]["spectral_norm"] = {"embedding.E": 2.0, **zeros, **dict.fromkeys(others, 2.0)}
 
     assert rules.bad_init(Record(course(change))) is None
+
+
+@pytest.mark.parametrize("std", [0.02, 1.0])
+@pytest.mark.parametrize("zero_head", [False, True])
+def test_a_small_embedding_and_head_are_a_healthy_start_and_large_ones_are_not(std: float, zero_head: bool) -> None:
+    for seed in range(20):
+        rows = uniform_rows(seed, std, zero_head=zero_head)
+        found = rules.bad_init(Record(rows))
+        assert (found is None) == (std == 0.02 or zero_head), (seed, rows[0]["train_loss"])
+        if zero_head:
+            assert rows[0]["train_loss"] == pytest.approx(math.log(65), abs=1e-6)
+
+
+@pytest.mark.parametrize("gain", [0.01, 0.1])
+def test_layers_that_start_small_are_a_bad_init_whatever_the_embedding(gain: float) -> None:
+    def change(row: Row) -> None:
+        if row["step"] == 1:
+            row["inspect"]["spectral_norm"] = {"embedding.E": 2.0, "a": 2.0 * gain, "b": 2.0 * gain, "head": 2.0}
+
+    assert rules.bad_init(Record(course(change))) is not None
 
 
 def test_small_matrices_of_a_model_that_knows_something_are_no_bad_init() -> None:

@@ -51,7 +51,8 @@ class Record:
     typical_update, largest_update : Series
         Median and maximum of the update ratios over the matrices of a row.
     typical_norm : Series
-        Median of the spectral norms over the matrices of a row that measured them.
+        Median of the spectral norms over the inner matrices of a row that measured them: all but the first and the
+        last, which are the embedding and the head where a model has them.
     smooth_loss, smooth_update : Series
         Median of the last five `train_loss` and `typical_update`, from the fifth on.
     sustained_update : Series
@@ -103,7 +104,8 @@ class Record:
             if lowest is not None:
                 _put(self.loss_rise, step, row["train_loss"] - lowest.value)
         inspect: Mapping[str, Any] = row.get("inspect") or {}
-        ratios, norms = (_finite_values(inspect.get(key) or {}) for key in ("update_ratio", "spectral_norm"))
+        ratios = _finite_values(inspect.get("update_ratio") or {})
+        norms = _finite_values(dict(list((inspect.get("spectral_norm") or {}).items())[1:-1]))
         if norms:
             self.typical_norm.add(step, median(norms))
         if ratios:
