@@ -67,9 +67,43 @@ def test_each_course_of_a_table_is_that_of_a_series(count: int) -> None:
         assert (here.count, here.first, here.last) == (alone.count, alone.first, alone.last)
         assert (here.lowest, here.highest) == (alone.lowest, alone.highest)
         assert here.points == alone.points
-        assert here.tail(3) == alone.tail(3) == alone.points[-3:]
+        assert here.tail(3) == alone.tail(3) == [Point(at + 1, values[at]) for at in range(count)][-3:]
+        assert here.tail(20) == alone.tail(20)
+        assert here.spans == alone.spans
+        assert here.since_above(-9.0) == alone.since_above(-9.0) == 1
         assert here.recent() == alone.recent()
         assert here.at(count // 2) == alone.at(count // 2)
+
+
+@pytest.mark.parametrize("count", [400, 3001, 7000])
+@pytest.mark.parametrize("began", [17, 203, 380])
+def test_a_condition_begins_where_it_does_and_rows_that_were_thinned_out_count(count: int, began: int) -> None:
+    # One row in four shows it from the first on, those that are kept of a longer log; each row does from `began` on.
+    values = [1.0 if place % 4 == 0 or place >= began - 1 else 0.0 for place in range(count)]
+    table = Table()
+    for place, value in enumerate(values):
+        table.add(place + 1, {"a": value})
+    alone = series(values)
+    late = 0 if count <= 512 else math.ceil(count / 256)
+    assert began <= alone.since_above(0.5) <= began + late
+    assert table["a"].since_above(0.5) == alone.since_above(0.5)
+    below = series([-value for value in values])
+    assert below.since_below(-0.5) == alone.since_above(0.5)
+
+
+@pytest.mark.parametrize("last", [1, 3, 8])
+def test_the_last_rows_are_exact_however_long_the_log(last: int) -> None:
+    values = [float(place >= 3000 - last) for place in range(3000)]
+    assert series(values).since_above(0.5) == 3001 - last
+    assert [point.step for point in series(values).tail(8)] == list(range(2993, 3001))
+
+
+def test_the_last_values_of_a_course_with_gaps_are_exact_too() -> None:
+    table = Table()
+    for step in range(1, 3001):
+        table.add(step, {"a": float(step) if step % 7 == 0 else None, **({"late": 1.0} if step > 2000 else {})})
+    assert [point.step for point in table["a"].tail(3)] == [2982, 2989, 2996]
+    assert table["late"].since_above(0.5) <= 2012
 
 
 def test_names_may_turn_up_late_stay_away_and_change_their_order() -> None:

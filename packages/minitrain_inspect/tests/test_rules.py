@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 
 import pytest
-from diagnosed_rows import MATRICES, UNIFORM, Row, bigram_rows, course, uniform_rows
+from diagnosed_rows import MATRICES, UNIFORM, Row, bigram_rows, course, healthy_row, uniform_rows
 from minitrain.diagnosis import RULES, Record, Sighting, Watch, diagnose, rules
 
 Change = Callable[[Row], None]
@@ -626,3 +626,22 @@ def test_every_number_a_rule_gives_is_finite() -> None:
     for finding in found:
         assert finding.healthy_range.keys() <= finding.evidence.keys()
         assert all(math.isfinite(number) for number in finding.evidence.values())
+
+
+@pytest.mark.parametrize("rows", [600, 1030, 2500])
+def test_a_row_in_four_that_is_dead_or_starved_is_neither_in_a_long_log(rows: int) -> None:
+    def made(dead: Callable[[int], bool]) -> Record:
+        record = Record()
+        for place in range(rows):
+            row = healthy_row(place + 1, rows)
+            if dead(place):
+                row["inspect"]["dead_fraction"]["blocks.1.ffn.act"] = 0.9
+                row["inspect"]["gradients"]["blocks.0.ffn.W1.grad"]["l2"] = 1e-9
+            record.add(row)
+        return record
+
+    for check in (rules.dead_units, rules.vanishing_gradients):
+        assert check(made(lambda place: place % 4 == 0)) is None
+        found = check(made(lambda place: place % 4 == 0 or place >= rows - 6))
+        assert found is not None
+        assert found.step == rows - 5

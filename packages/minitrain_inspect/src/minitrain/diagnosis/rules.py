@@ -8,7 +8,6 @@ healthy at each of its steps, not only at its end.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import NamedTuple
 
 from .finding import Range, Severity
@@ -101,16 +100,6 @@ DEAD = 0.6
 
 ROWS, VANISHING_ROWS = 3, 5
 """Rows in a row that must show what could be an accident of one; gradients later than the dead units that stop them."""
-
-
-def _since(points: list[Point], shows: Callable[[float], bool]) -> int:
-    """Step from which on every point shows it, the last one doing so."""
-    since = points[-1].step
-    for point in reversed(points):
-        if not shows(point.value):
-            break
-        since = point.step
-    return since
 
 
 def bad_init(record: Record) -> Sighting | None:
@@ -279,7 +268,8 @@ def overfitting(record: Record) -> Sighting | None:
         return None
     if not judges_overfitting(record):
         return _plain(record, training.value)
-    before, recent = validation.points[:-ROWS], validation.points[-ROWS:]
+    recent = validation.tail(ROWS)
+    before = [point for point in (validation.lowest, *validation.points) if point.step < recent[0].step]
     return (
         _risen(record, training.value, validation.lowest, recent)
         or _stalled(record, training.value, before, recent)
@@ -345,7 +335,7 @@ def diverged(record: Record) -> Sighting | None:
         return None
     return Sighting(
         "train_loss",
-        _since(record.smooth_loss.points, lambda value: value > limit),
+        record.smooth_loss.since_above(limit),
         {"last_train_loss": last.value, "lowest_before": lowest.value, "lowest_step": lowest.step},
         {"last_train_loss": (None, limit)},
     )
@@ -384,7 +374,7 @@ def vanishing_gradients(record: Record) -> Sighting | None:
         return None
     return Sighting(
         name,
-        _since(record.gradient[name].points, lambda value: value < VANISHING * largest),
+        record.gradient[name].since_below(VANISHING * largest),
         {"gradient_norm": greatest, "largest_gradient_norm": largest},
         {"gradient_norm": (VANISHING * largest, None)},
     )
@@ -402,7 +392,7 @@ def dead_units(record: Record) -> Sighting | None:
     name, fraction = max(recent.items(), key=lambda pair: pair[1])
     if fraction <= DEAD:
         return None
-    began = _since(record.dead_fraction[name].points, lambda value: value > DEAD)
+    began = record.dead_fraction[name].since_above(DEAD)
     layers = sum(value > DEAD for value in recent.values())
     return Sighting(
         name, began, {"dead_fraction": fraction, "layers": layers}, {"dead_fraction": (0.0, DEAD), "layers": (0, 0)}

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 from statistics import median
 from typing import NamedTuple
 
@@ -18,6 +19,9 @@ import numpy.typing as npt
 KEPT = 512
 """Points of a course at most, and the last. Even, so that half can be left out."""
 
+TAIL = 8
+"""The last values of a course are all kept, so many of them: what `tail` gives is never thinned up to here."""
+
 
 class Point(NamedTuple):
     """A value and the optimiser step it belongs to."""
@@ -26,8 +30,19 @@ class Point(NamedTuple):
     value: float
 
 
+class Span(NamedTuple):
+    """Values from one kept point up to the next: step of the first, and the lowest and the highest of them."""
+
+    step: int
+    low: float
+    high: float
+
+
 class Course(ABC):
     """The course of one number: first, last, lowest and highest point exactly, and up to 512 spread evenly.
+
+    The last eight are exact too, and of what lies between kept points the extremes are known: a condition that one row
+    in four fulfils is not taken for one that lasts.
 
     Attributes
     ----------
@@ -65,9 +80,43 @@ class Course(ABC):
     @abstractmethod
     def points(self) -> list[Point]: ...
 
+    @property
+    @abstractmethod
+    def spans(self) -> list[Span]:
+        """All values, in order, as spans that each begin at a kept point."""
+
+    @property
+    @abstractmethod
+    def newest(self) -> list[Point]:
+        """The last eight points, or all if there are fewer."""
+
     def tail(self, count: int) -> list[Point]:
-        """The last `count` of the points, or all if there are fewer."""
-        return self.points[-count:]
+        """The last `count` points, or all if there are fewer; those before the last eight are kept ones."""
+        newest = self.newest
+        if count <= len(newest):
+            return newest[-count:]
+        older = [point for point in self.points if not newest or point.step < newest[0].step]
+        return [*older, *newest][-count:]
+
+    def since_above(self, limit: float) -> int:
+        """Step from which on every value is above `limit`, as the last one is.
+
+        Exact for 512 values and among the last eight; else up to a 256th of the course late, and never early.
+        """
+        return self._since(lambda low, high: low > limit)
+
+    def since_below(self, limit: float) -> int:
+        """Step from which on every value is below `limit`, as the last one is; as exact as `since_above`."""
+        return self._since(lambda low, high: high < limit)
+
+    def _since(self, shows: Callable[[float, float], bool]) -> int:
+        newest = [Span(step, value, value) for step, value in self.newest]
+        since = newest[-1].step
+        for span in (*reversed(newest), *reversed(self.spans)):
+            if not shows(span.low, span.high):
+                break
+            since = min(since, span.step)
+        return since
 
     def recent(self, share: float = 0.1, least: int = 3) -> float | None:
         """Median of the last `share` of the kept points, of `least` at least; None if there are fewer."""
@@ -88,7 +137,7 @@ class Course(ABC):
 class Series(Course):
     """One course; `add` its values in order."""
 
-    __slots__ = ("_every", "_points", "count", "first", "highest", "last", "lowest")
+    __slots__ = ("_every", "_newest", "_points", "_spans", "count", "first", "highest", "last", "lowest")
 
     def __init__(self) -> None:
         self.count: int = 0
@@ -97,6 +146,8 @@ class Series(Course):
         self.lowest: Point | None = None
         self.highest: Point | None = None
         self._points: list[Point] = []
+        self._spans: list[Span] = []
+        self._newest: deque[Point] = deque(maxlen=TAIL)
         self._every = 1
 
     def add(self, step: int, value: float) -> None:
@@ -111,10 +162,26 @@ class Series(Course):
         if self.count % self._every == 0:
             if len(self._points) == KEPT:
                 self._points = self._points[::2]
+                self._spans = [
+                    Span(one.step, min(one.low, two.low), max(one.high, two.high))
+                    for one, two in zip(self._spans[::2], self._spans[1::2], strict=True)
+                ]
                 self._every *= 2
-            if self.count % self._every == 0:
-                self._points.append(point)
+            self._points.append(point)
+            self._spans.append(Span(step, value, value))
+        else:
+            begun, low, high = self._spans[-1]
+            self._spans[-1] = Span(begun, min(low, value), max(high, value))
+        self._newest.append(point)
         self.count += 1
+
+    @property
+    def spans(self) -> list[Span]:
+        return list(self._spans)
+
+    @property
+    def newest(self) -> list[Point]:
+        return list(self._newest)
 
     @property
     def points(self) -> list[Point]:
@@ -126,7 +193,8 @@ class Series(Course):
 class Table(Mapping[str, Course]):
     """Name to course, of numbers that are logged in the same rows; `add` the rows in order.
 
-    What is kept are rows: a course with gaps has fewer points than 512. Memory: 512 numbers a name and a few more.
+    What is kept are rows: a course with gaps has fewer points than 512. Memory: three times 512 numbers a name and a
+    few more.
     """
 
     def __init__(self) -> None:
@@ -136,11 +204,16 @@ class Table(Mapping[str, Course]):
         self._rows = 0
         self._every = 1
         self._kept: list[_Row] = []
+        # Lowest and highest of the rows from each kept one up to the next, NaN where there was no value.
+        self._extremes: list[tuple[_Row, _Row]] = []
         self._last_row: _Row | None = None
         self._count = np.empty(0, dtype=np.int64)
         # Value and step, one column a name, of the first, last, lowest and highest.
         self._value = np.empty((4, 0))
         self._step = np.empty((4, 0), dtype=np.int64)
+        # The last eight of each column, in a ring: the next one goes to its count modulo eight.
+        self._newest_value = np.empty((TAIL, 0))
+        self._newest_step = np.empty((TAIL, 0), dtype=np.int64)
 
     def add(self, step: int, values: Mapping[str, float | None]) -> None:
         """Take in a row; what is None or not finite was not measured."""
@@ -156,14 +229,23 @@ class Table(Mapping[str, Course]):
         places = np.array([self._count == 0, seen, ~(row >= lowest), ~(row <= highest)]) & seen
         np.copyto(self._value, row, where=places)
         np.copyto(self._step, step, where=places)
+        columns = np.flatnonzero(seen)
+        ring = self._count[columns] % TAIL
+        self._newest_value[ring, columns] = row[columns]
+        self._newest_step[ring, columns] = step
         self._count += seen
-        self._last_row = _Row(step, row)
+        self._last_row = new = _Row(step, row)
         if self._rows % self._every == 0:
             if len(self._kept) == KEPT:
                 self._kept = self._kept[::2]
+                pairs = zip(self._extremes[::2], self._extremes[1::2], strict=True)
+                self._extremes = [(one.merged(two, np.fmin), o.merged(t, np.fmax)) for (one, o), (two, t) in pairs]
                 self._every *= 2
-            if self._rows % self._every == 0:
-                self._kept.append(self._last_row)
+            self._kept.append(new)
+            self._extremes.append((new, new))
+        else:
+            low, high = self._extremes[-1]
+            self._extremes[-1] = (low.merged(new, np.fmin), high.merged(new, np.fmax))
         self._rows += 1
 
     def _learn(self, names: list[str]) -> None:
@@ -175,6 +257,8 @@ class Table(Mapping[str, Course]):
         self._count = np.append(self._count, np.zeros(new, np.int64))
         self._value = np.append(self._value, np.full((4, new), np.nan), axis=1)
         self._step = np.append(self._step, np.zeros((4, new), np.int64), axis=1)
+        self._newest_value = np.append(self._newest_value, np.full((TAIL, new), np.nan), axis=1)
+        self._newest_step = np.append(self._newest_step, np.zeros((TAIL, new), np.int64), axis=1)
 
     def __getitem__(self, name: str) -> Course:
         return _Column(self, self._columns[name])
@@ -193,6 +277,18 @@ class Table(Mapping[str, Course]):
         """First, last, lowest or highest point of a column, counted from 0; None before its first value."""
         return Point(int(self._step[which, column]), float(self._value[which, column])) if self._count[column] else None
 
+    def newest(self, column: int) -> list[Point]:
+        """The last eight points of a column, in order."""
+        count = self.counted(column)
+        ring = [place % TAIL for place in range(max(0, count - TAIL), count)]
+        steps, values = self._newest_step[ring, column].tolist(), self._newest_value[ring, column].tolist()
+        return [Point(step, value) for step, value in zip(steps, values, strict=True)]
+
+    def spans(self, column: int) -> list[Span]:
+        """The spans of a column that has values there."""
+        spans = (Span(low.step, low.at(column), high.at(column)) for low, high in self._extremes)
+        return [span for span in spans if not math.isnan(span.low)]
+
     def kept(self) -> list[_Row]:
         """The rows that are kept, in order, the last one included."""
         last = self._last_row
@@ -207,6 +303,13 @@ class _Row(NamedTuple):
 
     def at(self, column: int) -> float:
         return float(self.values[column]) if column < len(self.values) else math.nan
+
+    def merged(self, later: _Row, which: np.ufunc) -> _Row:
+        """Return the row with `which`, np.fmin or np.fmax, of both: a later row has as many columns or more."""
+        values = later.values.copy()
+        here = values[: len(self.values)]
+        which(here, self.values, out=here)
+        return _Row(self.step, values)
 
 
 class _Column(Course):
@@ -239,18 +342,17 @@ class _Column(Course):
         return self._table.end(3, self._column)
 
     @property
-    def points(self) -> list[Point]:
-        return self.tail(KEPT + 1)
+    def spans(self) -> list[Span]:
+        return self._table.spans(self._column)
 
-    def tail(self, count: int) -> list[Point]:
+    @property
+    def newest(self) -> list[Point]:
+        return self._table.newest(self._column)
+
+    @property
+    def points(self) -> list[Point]:
         last = self.last
         if last is None:
             return []
-        found = [last]
-        for row in reversed(self._table.kept()):
-            if len(found) == count:
-                break
-            value = row.at(self._column)
-            if row.step < last.step and not math.isnan(value):
-                found.append(Point(row.step, value))
-        return found[::-1]
+        rows = ((row.step, row.at(self._column)) for row in self._table.kept() if row.step < last.step)
+        return [*(Point(step, value) for step, value in rows if not math.isnan(value)), last]
