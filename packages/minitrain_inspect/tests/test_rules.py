@@ -645,3 +645,27 @@ def test_a_row_in_four_that_is_dead_or_starved_is_neither_in_a_long_log(rows: in
         found = check(made(lambda place: place % 4 == 0 or place >= rows - 6))
         assert found is not None
         assert found.step == rows - 5
+
+
+def test_matrices_that_nobody_trains_do_not_make_a_rate_too_low() -> None:
+    def change(row: Row) -> None:
+        crawling(0.9 * UNIFORM, 4e-3)(row)
+        row["inspect"]["update_ratio"] |= dict.fromkeys(MATRICES[1:], 0.0)
+
+    assert rules.learning_rate_too_low(Record(course(change))) is None
+
+
+def test_a_rate_at_which_nothing_moves_at_all_is_too_low() -> None:
+    assert rules.learning_rate_too_low(Record(course(crawling(UNIFORM, 0.0)))) is not None
+
+
+def test_a_matrix_that_never_got_a_gradient_is_not_used_and_one_that_lost_it_is_starved() -> None:
+    def change(since: int) -> Change:
+        def starve(row: Row) -> None:
+            if row["step"] >= since:
+                row["inspect"]["gradients"]["blocks.0.ffn.W1.grad"]["l2"] = 0.0
+
+        return starve
+
+    assert rules.vanishing_gradients(Record(course(change(1)))) is None
+    assert seen(rules.vanishing_gradients, course(change(200))).step == 200

@@ -49,7 +49,8 @@ class Record:
         Name of a matrix, activation module, gradient to the course of its |Δw| / |w|, its fraction of dead units, its
         L2 norm.
     typical_update, largest_update : Series
-        Median and maximum of the update ratios over the matrices of a row.
+        Median and maximum of the update ratios over the matrices of a row. The median leaves out those that did not
+        move at all, frozen or unused, unless none did.
     typical_norm : Series
         Median of the spectral norms over the inner matrices of a row that measured them: all but the first and the
         last, which are the embedding and the head where a model has them.
@@ -109,9 +110,10 @@ class Record:
         if norms:
             self.typical_norm.add(step, median(norms))
         if ratios:
-            self.typical_update.add(step, median(ratios))
-            _smooth(self.smooth_update, self._updates, step, median(ratios))
-            _smooth(self.sustained_update, self._last_updates, step, median(ratios))
+            typical = median([ratio for ratio in ratios if ratio > 0.0] or [0.0])
+            self.typical_update.add(step, typical)
+            _smooth(self.smooth_update, self._updates, step, typical)
+            _smooth(self.sustained_update, self._last_updates, step, typical)
             self.largest_update.add(step, max(ratios))
         self.update_ratio.add(step, inspect.get("update_ratio") or {})
         self.dead_fraction.add(step, inspect.get("dead_fraction") or {})

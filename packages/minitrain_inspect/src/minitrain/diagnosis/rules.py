@@ -360,11 +360,15 @@ def _gradient_limit(record: Record) -> float | None:
 
 
 def vanishing_gradients(record: Record) -> Sighting | None:
-    """In each of the last rows a matrix got next to nothing of the gradient that another got."""
+    """In each of the last rows a matrix got next to nothing of the gradient that another got.
+
+    One that never got any, exactly 0 in every row, is not used by the loss: the queries of a single position, say.
+    """
     recent = {
         name: [point.value for point in series.tail(VANISHING_ROWS)]
         for name, series in record.gradient.items()
         if name.removesuffix(".grad") in record.update_ratio and series.count >= VANISHING_ROWS
+        if series.highest is not None and series.highest.value > 0.0
     }
     if not recent:
         return None
