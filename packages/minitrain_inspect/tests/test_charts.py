@@ -235,6 +235,8 @@ def test_ticks_of_a_log_axis_are_asked_for_sparingly() -> None:
     assert ticks(1e-3, 400.0) == 7
     assert ticks(1e-13, 400.0) == 8
     assert math.log10(11.0) < 1.5
+    # Farther apart than a float holds.
+    assert ticks(5e-324, 1.7e308) == 8
 
 
 def test_a_healthy_band_that_makes_the_axis_longer_counts_for_its_ticks() -> None:

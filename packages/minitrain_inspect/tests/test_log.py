@@ -282,6 +282,11 @@ def test_a_resumed_log_is_byte_equal_to_one_that_never_stopped(tmp_path: Path) -
         ({"inspect": {"gradients": {"a": {"l2": {}}}}}, r"line 2: `inspect\.gradients` is an object of the schema"),
         ({"inspect": {"gradients": []}}, r"line 2: `inspect\.gradients` is an object of the schema"),
         ({"inspect": {"modules": {"a": 1.0}}}, r"line 2: `inspect\.modules` is an object of the schema"),
+        (
+            {"inspect": {"dead_fraction": {"a": 1.7e308}}},
+            r"line 2: a fraction lies in \[0, 1\]; .* of 'a' is 1\.7e\+308",
+        ),
+        ({"inspect": {"dead_fraction": {"a": None, "b": -0.1}}}, r"line 2: a fraction lies in \[0, 1\]; .* of 'b'"),
         ({"inspect": {"update_ratio": {"a": "b"}}}, r"line 2: `inspect\.update_ratio` is an object of the schema"),
         ({"step": True}, "line 2: a row has an integer `step`; got True"),
         ({"step": 10**20}, "line 2: a row has an integer `step`; got 1"),

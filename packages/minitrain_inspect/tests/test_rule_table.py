@@ -2,12 +2,26 @@
 
 import json
 import re
+import sys
+from collections.abc import Callable
 from importlib.metadata import EntryPoint, EntryPoints
 
 import pytest
 from diagnosed_rows import course
 from minitrain.bilingual import Text
-from minitrain.diagnosis import RULES, Finding, Record, Rule, Sighting, Watch, all_rules, diagnose, rule
+from minitrain.diagnosis import (
+    RULES,
+    Finding,
+    Point,
+    Record,
+    Rule,
+    Sighting,
+    Watch,
+    all_rules,
+    diagnose,
+    healthy_ranges,
+    rule,
+)
 
 CODES = [each.code for each in RULES]
 
@@ -66,6 +80,39 @@ def test_a_watch_that_is_resumed_does_not_repeat_itself() -> None:
     watch = Watch([speaking("a")], rows[:3])
     assert watch.add(rows[3]) == []
     assert watch.record.rows == 4
+
+
+def test_evidence_and_ranges_hold_finite_numbers_only() -> None:
+    most = sys.float_info.max
+
+    @rule("far", cause="c", advice="a")
+    def far(record: Record) -> Sighting:
+        return Sighting(
+            "x", 1, {"sum": most + most, "least": -most}, {"sum": (-2 * most, most), "least": (None, 2 * most)}
+        )
+
+    found = far(Record(course()))
+    assert found is not None
+    json.dumps(found.to_json(), allow_nan=False)
+    assert found.evidence == {"least": -most}
+    assert found.healthy_range == {"sum": (None, most), "least": (None, None)}
+
+
+@pytest.mark.parametrize("huge", [lambda place: 1.7e308, lambda place: 1.7e308 * (-1) ** place])
+def test_rows_near_the_limit_of_floats_are_judged_in_finite_numbers(huge: Callable[[int], float]) -> None:
+    rows = course()
+    for place, row in enumerate(rows):
+        for key in ("train_loss", "val_loss", "ngram_loss", "uniform_loss", "learning_rate", "grad_norm"):
+            row[key] = huge(place)
+        row["grad_norm_max"] = huge(place)
+        for group in ("spectral_norm", "update_ratio"):
+            names = (*row["inspect"][group], "one.more")
+            row["inspect"][group] = dict.fromkeys(names, abs(huge(place)))
+    record = Record(rows)
+    assert record.typical_update.highest == Point(1, 1.7e308)
+    for finding in diagnose(record, RULES):
+        json.dumps(finding.to_json(), allow_nan=False)
+    json.dumps(healthy_ranges(record), allow_nan=False)
 
 
 # --------------------------------------------------------------------------- rules of other people

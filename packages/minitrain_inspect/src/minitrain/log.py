@@ -311,6 +311,12 @@ def _check_row(row: dict[str, Any], where: str, before: int) -> None:
         fits = _are_numbers if name not in ("modules", "gradients") else _are_statistics
         if not fits(group):
             raise ValueError(f"{where}: `inspect.{name}` is an object of the schema; it is not here. Delete the line.")
+    for name, value in ((inspect or {}).get("dead_fraction") or {}).items():
+        if value is not None and not 0 <= value <= 1:
+            raise ValueError(
+                f"{where}: a fraction lies in [0, 1]; `inspect.dead_fraction` of {name!r} is {value!r}. "
+                "Delete the line."
+            )
 
 
 def _are_numbers(group: object) -> bool:

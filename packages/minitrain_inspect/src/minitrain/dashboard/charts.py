@@ -256,7 +256,8 @@ def _log_ticks(values: Sequence[float]) -> dict[str, Any]:
     or a little less, and 1-2-5 where for 0.3 to 0.7. On less than a decade it would label whole numbers, of which
     there may be none in the lower half.
     """
-    decades = math.log10(max(values) / min(values)) if values else 0.0
+    # A difference: the quotient of what floats can hold may be more than they can.
+    decades = math.log10(max(values)) - math.log10(min(values)) if values else 0.0
     if 0.7 <= decades < 1.0:  # two of 1, 2 and 5 at least
         return {"dtick": "D2"}
     if decades < 2.5:

@@ -7,6 +7,7 @@ found through the entry points of installed packages.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
@@ -83,8 +84,9 @@ class Rule:
             severity=self.severity,
             where=seen.where,
             step=seen.step,
-            evidence=seen.evidence,
-            healthy_range=seen.healthy_range,
+            # What is more than floats hold was not measured, and JSON has no word for it.
+            evidence={name: value for name, value in seen.evidence.items() if math.isfinite(value)},
+            healthy_range={name: (_open(low), _open(high)) for name, (low, high) in seen.healthy_range.items()},
             cause=seen.cause or self.cause,
             advice=seen.advice or self.advice,
         )
@@ -123,6 +125,11 @@ def rule(
         return Rule(code, check, severity, panel, _text(cause), _text(advice), frozenset(explains))
 
     return make
+
+
+def _open(bound: float | None) -> float | None:
+    """The bound; None, an open side, where it is not finite."""
+    return None if bound is None or not math.isfinite(bound) else bound
 
 
 def _text(words: Text | str) -> Text:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -108,9 +108,9 @@ class Record:
         ratios = _finite_values(inspect.get("update_ratio") or {})
         norms = _finite_values(dict(list((inspect.get("spectral_norm") or {}).items())[1:-1]))
         if norms:
-            self.typical_norm.add(step, median(norms))
+            _put(self.typical_norm, step, _median(norms))
         if ratios:
-            typical = median([ratio for ratio in ratios if ratio > 0.0] or [0.0])
+            typical = _median([ratio for ratio in ratios if ratio > 0.0] or [0.0])
             self.typical_update.add(step, typical)
             _smooth(self.smooth_update, self._updates, step, typical)
             _smooth(self.sustained_update, self._last_updates, step, typical)
@@ -149,6 +149,12 @@ def _finite_values(group: Mapping[str, float | None]) -> list[float]:
     values = np.array(list(group.values()), dtype=np.float64)  # None becomes NaN
     finite: list[float] = values[np.isfinite(values)].tolist()
     return finite
+
+
+def _median(values: Sequence[float]) -> float:
+    """Median, of an even number the mean of the middle two: of halves, since their sum may be more than floats hold."""
+    ordered = sorted(values)
+    return 0.5 * ordered[(len(ordered) - 1) // 2] + 0.5 * ordered[len(ordered) // 2]
 
 
 def _put(series: Series, step: int, value: float | None) -> None:

@@ -315,7 +315,8 @@ def _by_heart(record: Record, training: float, most: float, least: float) -> Sig
     """Validation above `most` beside training below `least`, from where validation was about as good as it ever was."""
     points = record.scalars["val_loss"].points
     lowest = min(point.value for point in points)
-    turned = next(point for point in points if STALLED * point.value <= lowest)
+    # A lowest below 0, which no cross-entropy has, is not within a share of itself.
+    turned = next(point for point in points if min(STALLED * point.value, point.value) <= lowest)
     evidence = {"last_val_loss": points[-1].value, "last_train_loss": training}
     ngram = record.last("ngram_loss")
     if ngram is not None:
@@ -356,7 +357,10 @@ def _gradient_limit(record: Record) -> float | None:
     """The largest gradient norm that is none too large; None as long as nobody knows what is usual."""
     norms = record.scalars["grad_norm"]
     usual = norms.recent(1.0, ROWS)
-    return None if usual is None or norms.first is None else EXPLODING * max(usual, norms.first.value)
+    if usual is None or norms.first is None:
+        return None
+    limit = EXPLODING * max(usual, norms.first.value)
+    return limit if math.isfinite(limit) else None
 
 
 def vanishing_gradients(record: Record) -> Sighting | None:
