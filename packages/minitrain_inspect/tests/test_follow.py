@@ -75,6 +75,24 @@ def test_whether_there_is_more_is_said(tmp_path: Path, whole: bytes) -> None:
     assert follower.advance()
 
 
+@pytest.mark.parametrize("kept", [0, 3, 6])
+def test_a_log_that_was_cut_and_grew_past_the_old_end_is_read_anew(tmp_path: Path, whole: bytes, kept: int) -> None:
+    run, lines = tmp_path / "growing", whole.splitlines(keepends=True)
+    follower = Follower(run)
+    grow(run, b"".join(lines[:7]))
+    assert follower.advance()
+    # The same steps, of a run on another clock, and more of them than before.
+    again = [line.replace(b'"tokens":', b'"tokens":1') for line in lines[kept:20]]
+    assert again[0] != lines[kept]
+    grow(run, b"".join([*lines[:kept], *again]))
+    assert follower.advance()
+    assert follower.reader.rows == 20
+    fresh = Follower(run)
+    assert fresh.advance()
+    assert follower.render() == fresh.render()
+    assert not follower.advance()
+
+
 def test_a_log_that_was_cut_for_a_resumed_run_is_read_anew(tmp_path: Path, whole: bytes) -> None:
     run, lines = tmp_path / "growing", whole.splitlines(keepends=True)
     follower = Follower(run)

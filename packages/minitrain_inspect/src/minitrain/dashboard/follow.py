@@ -47,7 +47,8 @@ class Follower:
     def _begin(self) -> None:
         self.reader = self._make_reader()
         self._diagnosed = Diagnosed()
-        self._offset = self._lines = 0
+        self._offset = self._lines = self._size = 0
+        self._last = b""  # the line that ends at the offset, `_size` bytes long
 
     def advance(self) -> bool:
         """Take in the rows that were logged since; whether there were any.
@@ -59,17 +60,26 @@ class Follower:
         """
         log = self.folder / LOG_NAME
         try:
-            shrunk = log.stat().st_size < self._offset
+            rewound = self._line_before(log, self._offset) != self._last
         except FileNotFoundError:
             return False
-        if shrunk:  # another process resumes the run: rows past its checkpoint are gone
+        # Another process resumes the run: rows past its checkpoint are gone, and others may stand in their place.
+        if rewound:
             self._begin()
         before = self.reader.rows
         for line, end, row in read_further(log, lines=self._lines, offset=self._offset):
             self.reader.add(row)
             self._diagnosed.add(row)
-            self._lines, self._offset = line, end
-        return self.reader.rows > before or shrunk
+            self._lines, self._size, self._offset = line, end - self._offset, end
+        if self.reader.rows > before:
+            self._last = self._line_before(log, self._offset)
+        return self.reader.rows > before or rewound
+
+    def _line_before(self, log: Path, end: int) -> bytes:
+        """What the log now holds where the last line that was taken in stood."""
+        with log.open("rb") as file:
+            file.seek(end - self._size)
+            return file.read(self._size)
 
     def found(self) -> list[Marked] | None:
         """What the diagnosis says of the rows so far, numbered; None where there is none to diagnose.
