@@ -33,8 +33,7 @@ def test_a_unit_stays_alive_until_the_reset() -> None:
     assert units.fraction() == 0.75
     units.observe(np.array([[0.0, 0.0, -2.0, 0.0]]))
     assert units.fraction() == 0.5
-    assert units.suspects is not None
-    assert units.suspects.tolist() == [0, 3]
+    assert units.suspects[4].tolist() == [0, 3]
     units.reset()
     assert units.fraction() is None
     units.observe(np.zeros((5, 4)))
@@ -61,6 +60,20 @@ def test_an_empty_batch_is_no_observation() -> None:
     units.observe(np.empty((0, 3)))
     units.observe(np.array(1.0))
     assert units.fraction() is None
+
+
+def test_layers_of_two_widths_behind_one_activation_count_both() -> None:
+    units = DeadUnits()
+    wide, narrow = np.zeros((3, 8)), np.ones((3, 5))
+    narrow[:, 2] = wide[:, 1:] = 0.0
+    wide[:, 0] = 1.0
+    for _ in range(2):  # in every forward again
+        units.observe(wide)
+        units.observe(narrow)
+    assert units.fraction() == (7 + 1) / (8 + 5)
+    again = DeadUnits()
+    again.load_state_dict(units.state_dict())
+    assert again.fraction() == units.fraction()
 
 
 def test_a_resumed_count_goes_on() -> None:

@@ -321,3 +321,34 @@ def test_statistics_of_what_never_ran_are_absent() -> None:
     assert unseen["n"] == unseen["nan"] == unseen["inf"] == 0
     assert all(unseen[key] is None for key in ("mean", "std", "min", "max", "l2", "mean_abs"))
     assert inspector.snapshot()["Shortcut"]["n"] == 6
+
+
+def test_two_parameters_cannot_be_one_matrix() -> None:
+    model = Linear(3, 4, rng=np.random.default_rng(0))
+    other = Linear(3, 4, rng=np.random.default_rng(1))
+    inspector = Inspector(model, [])
+    inspector.register_backward("W", model.weight)
+    with pytest.raises(ValueError, match=r"a name stands for one matrix; 'W' of 'W\.grad' is in use for another, 'W'"):
+        inspector.register_backward("W.grad", other.weight)
+    assert "W.grad" not in inspector.stats
+    # One parameter under both names is one matrix, and a name whose hook is gone is free.
+    inspector.register_backward("W.grad", model.weight)
+    inspector.remove_all()
+    inspector.register_backward("W.grad", other.weight)
+    assert list(inspector.measurements()["update_ratio"]) == ["W"]
+
+
+def test_a_root_whose_class_is_called_like_its_child_is_watched() -> None:
+    class head(Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.head = Linear(3, 2, rng=np.random.default_rng(0))
+
+        def forward(self, x: np.ndarray) -> Tensor:
+            return self.head(x)
+
+    model = head()
+    with Inspector(model, model.parameters()) as inspector:
+        inspector.watch()
+        model(np.ones((2, 3)))
+        assert list(inspector.snapshot()) == ["(head)", "head", "head.weight.grad", "head.bias.grad"]

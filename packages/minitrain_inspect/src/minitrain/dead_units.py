@@ -17,19 +17,18 @@ _FIRST_LOOK = 8
 
 
 class DeadUnits:
-    """The units of one layer that were below `THRESHOLD` on every real token since the last reset.
+    """The units behind one activation that were below `THRESHOLD` on every real token since the last reset.
+
+    Layers of several widths may share it, and count side by side; those of one width cannot be told apart.
 
     Attributes
     ----------
-    suspects : int array or None
-        Units not yet seen alive, ascending; None before the first real token.
-    width : int
-        Units of the layer, 0 before the first real token.
+    suspects : dict of int to int array
+        Width of a layer to its units not yet seen alive, ascending; empty before the first real token.
     """
 
     def __init__(self) -> None:
-        self.suspects: npt.NDArray[np.intp] | None = None
-        self.width = 0
+        self.suspects: dict[int, npt.NDArray[np.intp]] = {}
 
     def observe(self, activations: npt.NDArray[Any], real: npt.NDArray[np.bool_] | None = None) -> None:
         """Strike off the units that are alive in `activations`; returns None.
@@ -45,10 +44,9 @@ class DeadUnits:
             return
         width = activations.shape[-1]
         rows = activations.reshape(-1, width)
-        if self.width != width:
-            self.reset()
+        suspects = self.suspects.get(width)
         start, size = 0, _FIRST_LOOK
-        while start < len(rows) and (self.suspects is None or self.suspects.size):
+        while start < len(rows) and (suspects is None or suspects.size):
             look = rows[start : start + size]
             if real is not None:
                 look = look[real[start : start + size]]
@@ -56,26 +54,23 @@ class DeadUnits:
             if not len(look):
                 continue
             # The first look takes whole rows: cheaper than picking columns while all units are still suspected.
-            if self.suspects is not None:
-                look = look[:, self.suspects]
+            if suspects is not None:
+                look = look[:, suspects]
             asleep = np.maximum.reduce(np.abs(look), axis=0) < THRESHOLD  # NaN is not below
-            self.suspects = np.flatnonzero(asleep) if self.suspects is None else self.suspects[asleep]
-            self.width = width
+            self.suspects[width] = suspects = np.flatnonzero(asleep) if suspects is None else suspects[asleep]
 
     def fraction(self) -> float | None:
         """Return the share of dead units in [0, 1]; None where no real token was observed."""
-        return None if self.suspects is None else self.suspects.size / self.width
+        return sum(map(len, self.suspects.values())) / sum(self.suspects) if self.suspects else None
 
     def state_dict(self) -> dict[str, Any]:
-        """Return width and suspects as JSON values."""
-        return {"width": self.width, "suspects": None if self.suspects is None else self.suspects.tolist()}
+        """Return widths and suspects as JSON values."""
+        return {"suspects": [[width, units.tolist()] for width, units in self.suspects.items()]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from what `state_dict` returned."""
-        suspects = state["suspects"]
-        self.width = state["width"]
-        self.suspects = None if suspects is None else np.array(suspects, dtype=np.intp)
+        self.suspects = {width: np.array(units, dtype=np.intp) for width, units in state["suspects"]}
 
     def reset(self) -> None:
         """Suspect every unit again."""
-        self.suspects, self.width = None, 0
+        self.suspects = {}

@@ -196,18 +196,30 @@ class Inspector:
         TypeError
             If `param` is not a Parameter.
         ValueError
-            If `name` is in use for something else.
+            If `name` is in use for something else, or its matrix is.
         """
         if not isinstance(param, Parameter):
             raise TypeError(
                 f"register_backward: {name!r} must name a Parameter; got {type(param).__name__}. "
                 "Outputs of a Module are watched with register_forward."
             )
+        key = name.removesuffix(".grad")
+        twin = self._gradients.get(key if name != key else f"{key}.grad")
+        if (
+            twin is not None
+            and twin.alive
+            and twin.target is not param
+            and twin.target.value.ndim == param.value.ndim == 2
+        ):
+            raise ValueError(
+                f"Inspector: a name stands for one matrix; {key!r} of {name!r} is in use for another, {twin.name!r}. "
+                "Choose another name, or remove its hook first."
+            )
         watched = self._enter(self._gradients, name, param)
         if watched.handle is not None and watched.handle.active:
             return watched.handle
         if param.value.ndim == 2 and all(matrix.parameter is not param for matrix in self._matrices.values()):
-            self._matrices[name.removesuffix(".grad")] = WatchedMatrix(param, seed=len(self._matrices))
+            self._matrices[key] = WatchedMatrix(param, seed=len(self._matrices))
 
         def observe(_param: Parameter, grad: Array) -> None:
             if self._observing:
@@ -219,7 +231,8 @@ class Inspector:
     def watch(self, include: str | Iterable[str] = "*", exclude: str | Iterable[str] = "") -> list[HookHandle]:
         """Register every module and parameter whose dotted name matches; return the handles that are new.
 
-        Modules are observed under their dotted name, the root under its class's; gradients under the parameter's
+        Modules are observed under their dotted name, the root under its class's, in parentheses where a module of
+        it is called like that; gradients under the parameter's
         name with ".grad". What is being watched already is left as it is.
 
         Parameters
@@ -229,8 +242,10 @@ class Inspector:
         """
         chosen = Selection(include, exclude)
         before = set(self.handles)
-        for dotted, module in self.model.named_modules():
-            name = dotted or type(module).__name__
+        modules = dict(self.model.named_modules())
+        root = type(self.model).__name__
+        for dotted, module in modules.items():
+            name = dotted or (f"({root})" if root in modules else root)
             if name in chosen:
                 self.register_forward(name, module)
         for name, param in self._parameters.items():
