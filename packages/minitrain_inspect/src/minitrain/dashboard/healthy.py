@@ -33,10 +33,10 @@ _JUDGED = {
         "hasta {high}; por encima, el diagnóstico avisa. Lo habitual es ninguna.",
     ),
     "update_ratio": Text(
-        "the median over the matrices reaches {low} at some time and stays below {high}, else the diagnosis speaks. "
-        "The rule of thumb is 0.001.",
-        "la mediana de las matrices alcanza {low} en algún momento y no pasa de {high}; si no, el diagnóstico avisa. "
-        "La regla práctica es 0.001.",
+        "the median over the matrices reaches {low} at some time and stays below {high}. Outside, the diagnosis speaks "
+        "if the loss shows harm. The rule of thumb is 0.001.",
+        "la mediana de las matrices alcanza {low} en algún momento y no pasa de {high}. Fuera de ahí, el diagnóstico "
+        "avisa si la pérdida muestra daño. La regla práctica es 0.001.",
     ),
 }
 
@@ -52,9 +52,9 @@ _ACTIVATION = Band(
 _HIGHEST_NORM = 5.0
 _SPECTRAL = Text(
     "up to {high}, as healthy runs had it: Xavier's weights start at 2 at most. The diagnosis speaks where the median "
-    "over the matrices starts below {low}.",
+    "over the inner matrices starts below {low}.",
     "hasta {high}, como en ejecuciones sanas: los pesos de Xavier empiezan en 2 como mucho. El diagnóstico avisa si "
-    "la mediana de las matrices empieza por debajo de {low}.",
+    "la mediana de las matrices interiores empieza por debajo de {low}.",
 )
 
 
