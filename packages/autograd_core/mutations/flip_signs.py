@@ -15,8 +15,8 @@ Verdicts are written to a file as they come (`--state`). A run that was stopped 
 flips that were noticed as noticed while the function is unchanged, and tries survivors again. `--fresh` forgets all.
 
 It takes 4 seconds of CPU time a flip: 108 signs and, with `--factors`, 102 more took 21 minutes on a busy machine of
-two cores. What is left is estimated as it goes. The exit status is 1 if a flip survived; survivors that no test can notice are
-explained in `BLUEPRINT.md`, section 13.
+two cores. What is left is estimated as it goes. The exit status is 1 if a flip survived; survivors that no test can
+notice are explained in `BLUEPRINT.md`, section 13.
 
 Needs what the tests need: pytest, hypothesis, NumPy.
 """
