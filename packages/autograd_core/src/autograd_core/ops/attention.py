@@ -242,13 +242,17 @@ def scaled_dot_product_attention(
     if not q.shape[-1]:
         raise ValueError(f"attention: K, the width of q and k, must be at least 1; got q {q.shape}, k {k.shape}.")
     scale = 1.0 / math.sqrt(q.shape[-1])
-    batch = np.broadcast_shapes(q.shape[:-2], k.shape[:-2])
-    lead = np.broadcast_shapes(batch, v.shape[:-2])
+    batch = lead = q.shape[:-2]
+    if not batch == k.shape[:-2] == v.shape[:-2]:
+        batch = np.broadcast_shapes(batch, k.shape[:-2])
+        lead = np.broadcast_shapes(batch, v.shape[:-2])
     queries, keys, width = q.shape[-2], k.shape[-2], v.shape[-1]
     mask = _checked_key_mask(key_mask, batch, keys)
     dtype = np.result_type(q.value, k.value, v.value)
     out = np.empty((*lead, queries, width), dtype)
     saved = _attend(q.value, k.value, v.value, scale, causal, mask, out)
+    if not is_grad_enabled():
+        return Tensor(out)
     d_head = q.shape[-1]
 
     def vjp(grad_out: Array) -> tuple[Array, Array, Array]:
